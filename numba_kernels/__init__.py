@@ -1,0 +1,39 @@
+"""Kernels for a pack of members, on torch tensors: numba.cuda where the tensors live on a GPU, a CPU twin otherwise.
+
+Axis 0 is the lane (member) of the pack; lanes never mix. All tensors are contiguous, outputs are written in place,
+sums have a fixed order, nothing is atomic: the same inputs give the same bits. A call that does not fit raises
+`ArgumentError` before anything runs. Launches go to torch's current stream, so a capturing `torch.cuda.graph` records
+them.
+"""
+
+from .account import exposure as _exposure
+from .argument import ArgumentError
+from .branch_independence import branch_independence
+from .evaluation_scan import evaluation_scan
+from .lane_mean import lane_mean
+from .launch import LaunchError
+from .market_step import market_step
+from .predictive_coding import predictive_coding
+from .registry import KERNELS, OPERATIONS, warmup
+from .slice_norms import slice_norms
+from .temporal_consistency import temporal_consistency
+from .uniform import uniform
+
+EXPOSURES: tuple[float, ...] = tuple(float(_exposure(index)) for index in range(7))
+
+__all__ = [
+    "EXPOSURES",
+    "KERNELS",
+    "OPERATIONS",
+    "ArgumentError",
+    "LaunchError",
+    "branch_independence",
+    "evaluation_scan",
+    "lane_mean",
+    "market_step",
+    "predictive_coding",
+    "slice_norms",
+    "temporal_consistency",
+    "uniform",
+    "warmup",
+]

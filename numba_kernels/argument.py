@@ -1,0 +1,110 @@
+"""Declared kernel arguments: one text says what a kernel takes, and is what its callers are checked against.
+
+A compiled kernel with a fixed signature does not look at what it is given: a float64 tensor or a strided one would
+be read as if it were what the kernel expects. So every call is checked here first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import torch
+from numba.core import types
+
+TORCH_TYPES = {
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "int8": torch.int8,
+    "int32": torch.int32,
+    "int64": torch.int64,
+    "uint64": torch.int64,  # the tensor is int64; the kernel reads its bits as unsigned
+}
+NUMPY_KINDS = {"float32": "<f4", "float64": "<f8", "int8": "|i1", "int32": "<i4", "int64": "<i8", "uint64": "<u8"}
+
+
+class ArgumentError(ValueError):
+    """A kernel was called with something it cannot take; the message names kernel(argument) and what it wants."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Argument:
+    """One tensor argument. `sizes` holds a symbol or a number per axis; an empty one marks a scalar."""
+
+    name: str
+    kind: str
+    sizes: tuple[str | int, ...]
+
+    @property
+    def is_tensor(self) -> bool:
+        return bool(self.sizes)
+
+    @property
+    def numba_type(self) -> types.Type:
+        scalar = getattr(types, self.kind)
+        return types.Array(scalar, len(self.sizes), "C") if self.is_tensor else scalar
+
+    def describe(self) -> str:
+        return f"{str(TORCH_TYPES[self.kind]).removeprefix('torch.')}[{', '.join(map(str, self.sizes))}]"
+
+
+def declare(text: str) -> tuple[Argument, ...]:
+    """Arguments from text such as "x: float32[P, B, 7], step: uint64"."""
+    found = re.findall(r"(\w+): (\w+)(?:\[([^]]*)\])?", text)
+    return tuple(
+        Argument(name, kind, tuple(int(s) if s.isdigit() else s for s in re.split(r"\s*,\s*", sizes) if s))
+        for name, kind, sizes in found
+    )
+
+
+def check_tensors(kernel: str, arguments: tuple[Argument, ...], values: tuple[Any, ...]) -> torch.device:
+    """Checks type, dtype, contiguity, gradient flag and device of each tensor, and returns the device they share."""
+    if len(values) != len(arguments):
+        names = ", ".join(a.name for a in arguments)
+        raise ArgumentError(f"{kernel}: {len(values)} arguments given, {len(arguments)} wanted: {names}")
+    device: torch.device | None = None
+    for argument, value in zip(arguments, values, strict=True):
+        if not argument.sizes:
+            continue
+        if not isinstance(value, torch.Tensor):
+            raise ArgumentError(
+                f"{kernel}({argument.name}): {type(value).__name__}, wants a tensor {argument.describe()}"
+            )
+        if (
+            value.dtype is not TORCH_TYPES[argument.kind]
+            or value.requires_grad
+            or not value.is_contiguous()
+            or value.dim() != len(argument.sizes)
+        ):
+            raise ArgumentError(f"{kernel}({argument.name}): {_fault(argument, value)}")
+        if device is None:
+            device = value.device
+        elif value.device != device:
+            raise ArgumentError(f"{kernel}({argument.name}): on {value.device}, the first argument is on {device}")
+    assert device is not None
+    return device
+
+
+def _fault(argument: Argument, value: torch.Tensor) -> str:
+    if value.dtype is not TORCH_TYPES[argument.kind]:
+        return f"dtype {str(value.dtype).removeprefix('torch.')}, wants {argument.describe()}"
+    if value.requires_grad:
+        return "requires a gradient, which kernels do not track; pass tensor.detach()"
+    if value.dim() != len(argument.sizes):
+        return f"{value.dim()} axes, wants {argument.describe()}"
+    return "not contiguous; pass tensor.contiguous(), or for an output keep a contiguous buffer"
+
+
+def check_shapes(kernel: str, arguments: tuple[Argument, ...], values: tuple[Any, ...]) -> dict[str, int]:
+    """Checks the sizes among one another and returns the size that each symbol stands for."""
+    known: dict[str, int] = {}
+    for argument, value in zip(arguments, values, strict=True):
+        if not argument.sizes:
+            continue
+        for axis, (symbol, size) in enumerate(zip(argument.sizes, value.shape, strict=True)):
+            wanted = symbol if isinstance(symbol, int) else known.setdefault(symbol, size)
+            if size != wanted:
+                reason = f"axis {axis} has {size} entries, {wanted} wanted ({symbol} in {argument.describe()})"
+                raise ArgumentError(f"{kernel}({argument.name}): shape {list(value.shape)}: {reason}")
+    return known

@@ -1,0 +1,37 @@
+"""All operations and kernels of the package, for warm-up and for the tests that go over every kernel."""
+
+from __future__ import annotations
+
+import torch
+
+from .branch_independence import OPERATION as BRANCH_INDEPENDENCE
+from .evaluation_scan import OPERATION as EVALUATION_SCAN
+from .lane_mean import OPERATION as LANE_MEAN
+from .launch import CudaKernel
+from .market_step import OPERATION as MARKET_STEP
+from .operation import Operation
+from .predictive_coding import OPERATION as PREDICTIVE_CODING
+from .slice_norms import OPERATION as SLICE_NORMS
+from .temporal_consistency import OPERATION as TEMPORAL_CONSISTENCY
+from .uniform import OPERATION as UNIFORM
+
+OPERATIONS: tuple[Operation, ...] = (
+    UNIFORM,
+    SLICE_NORMS,
+    BRANCH_INDEPENDENCE,
+    TEMPORAL_CONSISTENCY,
+    PREDICTIVE_CODING,
+    LANE_MEAN,
+    MARKET_STEP,
+    EVALUATION_SCAN,
+)
+KERNELS: tuple[CudaKernel, ...] = tuple(kernel for operation in OPERATIONS for kernel in operation.kernels)
+
+
+def warmup(device: str | torch.device = "cpu") -> dict[str, float]:
+    """Compiles every operation for `device` ("cpu", "cuda", "cuda:1") or loads it from the cache; seconds by operation.
+
+    On CUDA this must happen before a graph is captured.
+    """
+    place = torch.device(device)
+    return {operation.name: operation.warm(place) for operation in OPERATIONS}
