@@ -28,7 +28,7 @@ def fake_columns(spec, epoch, walk):
         "fold": np.zeros(len(spec.members), np.int32),
         "epoch": np.full(len(spec.members), epoch, np.int32),
         "frozen": np.array([False for _ in members]),
-        "loss/c51": walk.sum(axis=1, dtype=np.float32),
+        "loss/c51": walk[:, 2].copy(),
         "grad/c51/trunk": np.where(np.arange(len(members)) == 0, np.float32(np.nan), -0.0 * walk[:, 0]),
         "returns/judge": [walk[row].astype(np.float64) if epoch else np.zeros(0) for row in members],
         "clock/seconds": np.random.default_rng().random(len(members)),

@@ -139,6 +139,6 @@ def _checksum(plain: Any) -> str:
 
 def check_name(name: str, what: str) -> str:
     """`name` when it can stand as one folder name; an error otherwise, so that no key leaves the experiment folder."""
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,126}", name):
-        raise RecordError(f"{what} {name!r} is not a name of letters, digits, '-' and '_' (at most 127)")
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}", name):
+        raise RecordError(f"{what} {name!r} is not a name of letters, digits, dot, - and _ (at most 127, no dot first)")
     return name

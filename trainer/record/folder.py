@@ -177,6 +177,20 @@ def _gaps(folder: Path, epochs: set[int]) -> list[str]:
     return problems + ([f"{folder / 'epochs'}: no readable part for epochs {missing}"] if missing else [])
 
 
+def stored_epochs(experiment: Path | str, key: str) -> list[int]:
+    """Epochs that have a part, ascending, whether or not it can be read."""
+    return list(list_parts(trial_folder(experiment, key) / "epochs"))
+
+
+def read_part(experiment: Path | str, key: str, epoch: int) -> pa.Table:
+    """The verified part of one epoch. Errors: `RecordError` when it is missing or damaged."""
+    folder = trial_folder(experiment, key) / "epochs"
+    paths = list_parts(folder).get(epoch)
+    if not paths:
+        raise RecordError(f"{folder}: no part for epoch {epoch}")
+    return read_table(paths[0], key)
+
+
 def read_epochs(
     experiment: Path | str, key: str, columns: Callable[[str], bool] | None = None
 ) -> tuple[pd.DataFrame, list[str]]:
