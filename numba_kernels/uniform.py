@@ -27,14 +27,14 @@ def uniform_kernel(key, purpose, step, out):
     lane = int32(cuda.blockIdx.x)
     column = int32(cuda.blockIdx.y) * int32(BLOCK) + int32(cuda.threadIdx.x)
     if column < out.shape[1]:
-        seed = _seed_cuda(key[lane], purpose, step[lane])
+        seed = _seed_cuda(key[lane], uint64(purpose), step[lane])
         out[lane, column] = _unit_cuda(_output_cuda(seed, uint64(column)))
 
 
 @cpu_kernel
 def uniform_cpu(key, purpose, step, out):
     for lane in range(out.shape[0]):
-        seed = _seed_cpu(key[lane], purpose, step[lane])
+        seed = _seed_cpu(key[lane], uint64(purpose), step[lane])
         row = out[lane]
         for column in range(row.size):
             row[column] = _unit_cpu(_output_cpu(seed, uint64(column)))

@@ -34,6 +34,7 @@ class FoldConfig(Frozen):
     judge: Annotated[float, Field(gt=0.0, lt=0.9)] = 0.15  # share of all bars in one judge span
     validation: Annotated[float, Field(gt=0.0, lt=0.9)] = 0.10  # share of all bars in one validation span
     train: Annotated[float, Field(gt=0.0, lt=0.9)] = 0.30  # share of all bars in one train span; rolling only
+    purge: Annotated[int, Field(ge=1)] = 10  # bars left out after a span; at least n_step + 1, the fill delay included
     embargo: Annotated[int, Field(ge=0)] = 5  # bars left out after each span, beyond the purge
 
 
@@ -171,6 +172,11 @@ class TrialSpec(Frozen):
                 raise ValueError(f"member names arm {member.arm!r}; the arms are {names}")
             if member.fold >= self.data.folds.count:
                 raise ValueError(f"member names fold {member.fold}; the data has {self.data.folds.count} folds")
+        if self.trainer.n_step + 1 > self.data.folds.purge:
+            raise ValueError(
+                f"n_step {self.trainer.n_step} plus the fill delay reaches past data.folds.purge = "
+                f"{self.data.folds.purge}: raise the purge to {self.trainer.n_step + 1} or more"
+            )
         return self
 
 

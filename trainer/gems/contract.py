@@ -1,0 +1,83 @@
+"""What a gem is: a value computed from the network's activations, and the gradient it would send back into them.
+
+A user's gem is one small class:
+
+    class Sharpness(Gem):
+        name = "sharpness"
+        inputs = ("direction_q",)
+        may_duplicate = ("spectral_norm",)
+
+        def forward(self, ctx):
+            return -ctx.direction_q.var(-1)          # [P, B], or [P] for a batch statistic
+
+Its gradient is taken by autograd on the tensors named in `inputs`, and carried from there to the parameters by the
+network's own backward. A gem with a faster analytic gradient overrides `measure`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+
+
+@dataclass(frozen=True)
+class GemContext:
+    """Activations of the online network on a batch, at bar t and (`next_`) at bar t + 1; P members, B samples.
+
+    Writing to these tensors is not allowed; reading any of them is. Only those named in `Gem.inputs` carry gradient.
+    """
+
+    trunk: torch.Tensor  # [P, B, H]
+    value_hidden: torch.Tensor  # [P, B, h]
+    direction_hidden: torch.Tensor  # [P, B, h]
+    magnitude_hidden: torch.Tensor  # [P, B, h]
+    direction_logits: torch.Tensor  # [P, B, 3, atoms]
+    magnitude_logits: torch.Tensor  # [P, B, 3, atoms]
+    direction_q: torch.Tensor  # [P, B, 3], expected return in train volatilities
+    magnitude_q: torch.Tensor  # [P, B, 3]
+    prediction: torch.Tensor  # [P, B, H], the predictive head's guess of next_trunk
+    next_trunk: torch.Tensor
+    next_direction_hidden: torch.Tensor
+    next_magnitude_hidden: torch.Tensor
+    next_direction_q: torch.Tensor
+    next_magnitude_q: torch.Tensor
+    continues: torch.Tensor  # float32 [P, B]: 1 where t + 1 belongs to the same episode, else 0
+    returns: torch.Tensor  # float32 [P, B]: n-step return of the sample, in train volatilities
+    temperature: torch.Tensor  # float32 [P]: of softmax(q / temperature)
+    active: torch.Tensor  # int32 [P]: 0 where this gem is off
+
+
+@dataclass(frozen=True)
+class Measure:
+    """`value` `[P]` and d(value)/d(ctx tensor) by the names of `Gem.inputs`."""
+
+    value: torch.Tensor
+    gradients: dict[str, torch.Tensor]
+
+
+class Gem(ABC):
+    """Base class; `name` is lower case with underscores and unique in an experiment."""
+
+    name: ClassVar[str]
+    inputs: ClassVar[tuple[str, ...]]
+    may_duplicate: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def forward(self, ctx: GemContext) -> torch.Tensor:
+        """The loss in torch: per sample `[P, B]` (its batch mean counts) or per member `[P]`. Members must not mix."""
+
+    def measure(self, ctx: GemContext) -> Measure:
+        """Value and gradients by autograd through `forward`."""
+        leaves = {name: getattr(ctx, name).detach().requires_grad_() for name in self.inputs}
+        with torch.enable_grad():
+            value = self.forward(replace(ctx, **leaves))
+            value = value.mean(1) if value.dim() == 2 else value
+            if not value.requires_grad:  # a constant has no gradient, and autograd would refuse to say so
+                return Measure(value, {name: torch.zeros_like(leaf) for name, leaf in leaves.items()})
+            grads = torch.autograd.grad(value.sum(), list(leaves.values()), allow_unused=True)
+        named = zip(leaves.items(), grads, strict=True)
+        found = {name: torch.zeros_like(leaf) if g is None else g for (name, leaf), g in named}
+        return Measure(value.detach(), found)

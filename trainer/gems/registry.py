@@ -1,0 +1,84 @@
+"""Find gems by built-in name or by import path: `package.module:Class` or `path/to/file.py:Class`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from trainer.config import BUILTIN_GEMS
+from trainer.gems.contract import Gem, GemContext
+
+BUILTIN = {
+    "g6_branch_indep": "trainer.gems.branch_independence:BranchIndependence",
+    "g10_temporal": "trainer.gems.temporal_consistency:TemporalConsistency",
+    "g12_predictive": "trainer.gems.predictive_coding:PredictiveCoding",
+}
+assert tuple(BUILTIN) == BUILTIN_GEMS
+NAME = re.compile(r"^[a-z][a-z0-9_]{0,47}$")
+COMPONENT_OF = {"g12_predictive": "pred"}  # a row that the older trainer already had keeps its name there
+CARRIERS = frozenset(GemContext.__dataclass_fields__) - {"continues", "returns", "temperature", "active"}
+
+
+class GemError(ValueError):
+    """A gem that cannot be used, with what to change."""
+
+
+def component_name(gem: str) -> str:
+    """Name of a gem's row in the gradient decomposition."""
+    return COMPONENT_OF.get(gem, f"gem:{gem}")
+
+
+def _module(place: str, reference: str) -> ModuleType:
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    path = Path(place).expanduser().resolve()
+    if not path.is_file():
+        raise GemError(f"gem {reference!r}: there is no file {path}")
+    name = f"gemsweep_user_gem_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def load_gem(reference: str) -> Gem:
+    """Instance of the gem that `reference` names; GemError says which part of it is wrong."""
+    place, _, attribute = BUILTIN.get(reference, reference).rpartition(":")
+    if not place:
+        known = ", ".join(BUILTIN)
+        raise GemError(f"gem {reference!r}: give a built-in name ({known}) or `file.py:Class` or `module:Class`")
+    try:
+        found = getattr(_module(place, reference), attribute)
+    except (ImportError, AttributeError, SyntaxError) as error:
+        raise GemError(f"gem {reference!r}: {error}") from error
+    if not (inspect.isclass(found) and issubclass(found, Gem)):
+        raise GemError(f"gem {reference!r}: {attribute} is not a class derived from trainer.gems.Gem")
+    _check(found, reference)
+    return found()
+
+
+def _check(gem: type[Gem], reference: str) -> None:
+    if inspect.isabstract(gem):
+        raise GemError(f"gem {reference!r}: {gem.__name__} does not define forward(ctx)")
+    if not NAME.match(getattr(gem, "name", "")):
+        raise GemError(f"gem {reference!r}: `name` must be lower case letters, digits and underscores")
+    unknown = set(getattr(gem, "inputs", ())) - CARRIERS
+    if unknown or not getattr(gem, "inputs", ()):
+        raise GemError(f"gem {reference!r}: `inputs` must name tensors among {', '.join(sorted(CARRIERS))}")
+
+
+def load_gems(references: tuple[str, ...]) -> tuple[Gem, ...]:
+    """All gems of an experiment, in the order given; two with one name are refused."""
+    gems = tuple(load_gem(reference) for reference in references)
+    names = [gem.name for gem in gems]
+    if len(set(names)) != len(names):
+        raise GemError(f"two gems share a name: {names}")
+    return gems

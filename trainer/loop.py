@@ -1,0 +1,129 @@
+"""The body of a trial: epochs of updates, then evaluation, diagnostics, record. It knows a reporter and no Ray."""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+import numba_kernels as nk
+from trainer import columns as col
+from trainer.config import DataConfig, TrialSpec
+from trainer.data.bars import load_bars
+from trainer.data.table import MarketTable, market_table
+from trainer.diagnostics import health_line
+from trainer.evaluate import evaluate
+from trainer.health import measure_q_gap, observe_q_gap
+from trainer.pack import Pack, build_pack, load_state, state
+from trainer.record import Checkpoint
+from trainer.reporter import EpochRecord, Reporter
+from trainer.sharpe import FLOOR, iqm
+from trainer.step import begin_walks, iterate, walk
+
+
+@lru_cache(maxsize=2)
+def load_table(data: DataConfig) -> MarketTable:
+    """Bars, features and folds of a data configuration; kept, because the trials of a sweep share them."""
+    bars = load_bars(
+        data.source,
+        symbols=data.symbols,
+        adjust=data.adjust,
+        on_bad=data.on_bad,
+        on_duplicate=data.on_duplicate,
+        max_gap_days=data.max_gap_days,
+    )
+    return market_table(bars, data, data.folds.purge)
+
+
+def run_trial(spec: TrialSpec, reporter: Reporter) -> None:
+    """Train all members of `spec` and hand one record an epoch to `reporter`, starting where it says.
+
+    Epoch 0 is the untrained network. Deterministic: the same spec gives the same records on the same kind of machine.
+    """
+    torch.set_num_threads(spec.machine.threads)
+    with torch.no_grad():
+        pack = build_pack(spec, load_table(spec.data))
+        nk.warmup(pack.device)
+        begun = _start(pack, reporter)
+        for epoch in range(begun, spec.trainer.epochs + 1):
+            if run_epoch(pack, epoch, reporter):
+                return
+    reporter.finish({"epochs": spec.trainer.epochs, "members": pack.size, "frozen": _frozen(pack)})
+
+
+def run_epoch(pack: Pack, epoch: int, reporter: Reporter) -> bool:
+    """Updates (none in epoch 0), evaluation, record. True when the reporter wants to stop."""
+    clock = time.perf_counter()
+    pack.measurements.clear()
+    if epoch > 0:
+        train_epoch(pack)
+    trained = time.perf_counter()
+    record = make_record(pack, epoch)
+    record.columns["clock/train_seconds"] = np.full(pack.size, trained - clock)
+    record.columns["clock/seconds"] = np.full(pack.size, time.perf_counter() - clock)
+    return reporter.epoch(record, lambda: Checkpoint(epoch, state(pack), {"key": pack.spec.key}))
+
+
+def train_epoch(pack: Pack) -> None:
+    """`updates_per_epoch` iterations; the diagnostic ones are spread evenly and the last update is one of them."""
+    trainer = pack.spec.trainer
+    every = trainer.updates_per_epoch / trainer.diagnostics_per_epoch
+    marked = {round(every * (i + 1)) for i in range(trainer.diagnostics_per_epoch)}
+    for update in range(1, trainer.updates_per_epoch + 1):
+        iterate(pack, update in marked)
+
+
+def make_record(pack: Pack, epoch: int) -> EpochRecord:
+    """Evaluate what this epoch must know and gather all columns."""
+    gap = measure_q_gap(pack)
+    if epoch > 0:
+        observe_q_gap(pack.signals, gap.mean)
+    walks = {span: evaluate(pack, span) for span in spans_of(pack, epoch)}
+    columns: dict[str, Any] = col.identity(pack, epoch)
+    columns |= col.gradients(pack) | col.gem_sizes(pack) | col.features(pack) | col.tables(pack, gap)
+    columns |= col.action_shares(walks.get("validation"), pack.size)
+    for span in col.SPANS:
+        columns |= col.evaluation(pack.table, span, walks.get(span), pack.size)
+    columns |= col.purity(pack)
+    lines = [health_line(columns, row) for row in range(pack.size)]
+    return EpochRecord(epoch, columns, objective(pack, columns), lines)
+
+
+def spans_of(pack: Pack, epoch: int) -> tuple[str, ...]:
+    """Validation after every epoch; train at both ends; judge for the untrained network and the scored epochs."""
+    trainer = pack.spec.trainer
+    train = ("train",) if epoch in (0, trainer.epochs) else ()
+    judged = epoch == 0 or epoch > trainer.epochs - trainer.score_epochs
+    return (*train, "validation", *(("judge",) if judged else ()))
+
+
+def objective(pack: Pack, columns: dict[str, Any]) -> float:
+    """What a search maximises: interquartile mean of the first arm's validation Sharpe; failed members at the floor."""
+    base = pack.spec.arms[0].name
+    ranked = [
+        value if status == "ok" else FLOOR
+        for arm, value, status in zip(columns["arm"], columns["eval/validation/sharpe"], columns["status"], strict=True)
+        if arm == base
+    ]
+    return float(iqm(ranked)) if ranked else FLOOR
+
+
+def _start(pack: Pack, reporter: Reporter) -> int:
+    """Continue from the reporter's checkpoint, or walk until the replay can be sampled. Returns the first epoch to run."""
+    checkpoint = reporter.resume()
+    if checkpoint is not None:
+        load_state(pack, checkpoint.tensors)
+        return checkpoint.epoch + 1
+    trainer = pack.spec.trainer
+    begin_walks(pack)
+    for _ in range(trainer.n_step + -(-trainer.batch_size // trainer.environments)):
+        walk(pack)
+    return 0
+
+
+def _frozen(pack: Pack) -> list[str]:
+    broken = (pack.counters["frozen_at"] >= 0).tolist()
+    return [f"{m.arm} seed {m.seed} fold {m.fold}" for m, bad in zip(pack.spec.members, broken, strict=True) if bad]
