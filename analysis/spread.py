@@ -1,0 +1,139 @@
+"""How far Sharpe ratios spread: over seeds, over folds, over configurations, and against what sampling alone gives."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.stats import chi2
+
+from analysis.load import Experiment
+
+SPREAD = ["n", "mean", "variance", "sd", "lo", "hi", "hac_se", "failed"]
+
+
+def configuration_spread(scores: pd.DataFrame) -> pd.DataFrame:
+    """Spread of the base runs' scores over the seeds of each configuration, in launch order, index `config`.
+
+    n (scored seeds), mean, variance and sd (ddof 1; NaN for one seed), lo, hi, hac_se (mean over seeds: the sampling
+    error of one run on these bars), failed (runs at the floor; they count). Units: annualised Sharpe, variance squared.
+    """
+    base = scores[scores["arm"] == "base"]
+    rows = {config: _spread(runs) for config, runs in base.groupby("config", sort=False)}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=SPREAD).rename_axis("config")
+
+
+def _spread(runs: pd.DataFrame) -> list[float]:
+    values = runs["sharpe"].dropna()
+    several = len(values) > 1
+    return [
+        len(values),
+        values.mean(),
+        values.var(ddof=1) if several else np.nan,
+        values.std(ddof=1) if several else np.nan,
+        values.min(),
+        values.max(),
+        runs["sharpe_se"].mean(),
+        int(runs["failed"].sum()),
+    ]
+
+
+@dataclass(frozen=True)
+class Variance:
+    """One source of variance of annualised Sharpe ratios. `interval` is the 95 % chi-square interval, which assumes
+    normal values; `lo` and `hi` are the extremes of the values, or of their deviations where `centred`."""
+
+    source: str
+    n: int
+    df: int
+    mean: float
+    variance: float
+    interval: tuple[float, float]
+    lo: float
+    hi: float
+    centred: bool
+
+
+def variance_sources(experiment: Experiment) -> list[Variance]:
+    """Base runs: all together; seeds within a configuration; configurations (means over seeds); folds within a run."""
+    scores = experiment.scores[experiment.scores["arm"] == "base"].dropna(subset=["sharpe"])
+    members = experiment.members[experiment.members["arm"] == "base"].dropna(subset=["judge_sharpe"])
+    means = scores.groupby("config")["sharpe"].mean()
+    return [
+        _variance("all runs", scores["sharpe"]),
+        _within("seeds within a configuration", scores, ["config"], "sharpe"),
+        _variance("configurations", means),
+        _within("folds within a run", members, ["config", "seed"], "judge_sharpe"),
+    ]
+
+
+def _variance(source: str, values: pd.Series) -> Variance:
+    df = max(len(values) - 1, 0)
+    variance = float(values.var(ddof=1)) if df else float("nan")
+    return Variance(
+        source, len(values), df, float(values.mean()), variance, variance_interval(variance, df),
+        float(values.min()), float(values.max()), False,
+    )  # fmt: skip
+
+
+def _within(source: str, frame: pd.DataFrame, keys: list[str], column: str) -> Variance:
+    """Pooled variance of the deviations from the group means."""
+    groups: Sequence[tuple[Hashable, pd.Series]] = list(frame.groupby(keys)[column])
+    deviations = pd.concat([values - values.mean() for _, values in groups]) if groups else frame[column]
+    df = len(deviations) - len(groups)
+    variance = float((deviations**2).sum() / df) if df > 0 else float("nan")
+    return Variance(
+        source, len(deviations), df, float(frame[column].mean()), variance, variance_interval(variance, df),
+        float(deviations.min()), float(deviations.max()), True,
+    )  # fmt: skip
+
+
+def variance_interval(variance: float, df: int, level: float = 0.95) -> tuple[float, float]:
+    """Chi-square interval of a variance with `df` degrees of freedom; normal values only."""
+    if df < 1 or not np.isfinite(variance):
+        return float("nan"), float("nan")
+    tail = 0.5 * (1.0 - level)
+    return float(df * variance / chi2.isf(tail, df)), float(df * variance / chi2.ppf(tail, df))
+
+
+@dataclass(frozen=True)
+class BestEpochs:
+    """Best-epoch validation Sharpe of the base runs (mean over folds): selected by looking, never judged."""
+
+    runs: int
+    mean: float
+    variance: float
+    lo: float
+    hi: float
+
+
+def best_epochs(experiment: Experiment) -> BestEpochs:
+    """What the older trainer printed as "best Sharpe variance [lo, hi]"; NaN without a complete run."""
+    scores = experiment.scores
+    values = scores.loc[scores["arm"] == "base", "best_validation"].dropna()
+    return BestEpochs(len(values), values.mean(), values.var(ddof=1), values.min(), values.max())
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Share of base members that beat their own untrained network on the train span. `members` counts those with both
+    evaluations or frozen; a frozen one has not learned."""
+
+    members: int
+    sharpe: float
+    log_wealth: float
+
+
+def learned(experiment: Experiment) -> Learned:
+    """Is the run real? Compares the last epoch with epoch 0, member by member."""
+    base = experiment.members[experiment.members["arm"] == "base"]
+    frozen = base["status"].eq("frozen")
+    base = base[frozen | base[["train_sharpe", "train_sharpe_untrained"]].notna().all(axis=1)]
+    alive = base["status"].ne("frozen")
+    if base.empty:
+        return Learned(0, float("nan"), float("nan"))
+    by_sharpe = (base["train_sharpe"] > base["train_sharpe_untrained"]) & alive
+    by_wealth = (base["train_log_wealth"] > base["train_log_wealth_untrained"]) & alive
+    return Learned(len(base), float(by_sharpe.mean()), float(by_wealth.mean()))

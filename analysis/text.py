@@ -1,0 +1,56 @@
+"""Numbers as text: with their sign where the sign matters, with their unit, and a dash for what is not there."""
+
+from __future__ import annotations
+
+import math
+
+
+def percent(share: float) -> str:
+    """A share with three significant digits: 12.3 %, 0.0123 %; 0 % at or below the floor of sizes."""
+    if not math.isfinite(share):
+        return "-"
+    value = 100.0 * share
+    if value <= 1.5e-10:
+        return "0 %"
+    if value < 1e-3 or value >= 1e4:
+        return f"{value:.1e} %"
+    digits = max(0, 2 - math.floor(math.log10(value)))
+    return f"{value:.{digits}f} %"
+
+
+def percent_interval(low: float, high: float) -> str:
+    """An interval of shares."""
+    return f"[{percent(low)}, {percent(high)}]"
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """A Sharpe ratio or a difference: +0.56, -1.20."""
+    return f"{value:+.{digits}f}" if math.isfinite(value) else "-"
+
+
+def plain(value: float, digits: int = 2) -> str:
+    """A standard deviation, a variance, a count of something continuous."""
+    return f"{value:.{digits}f}" if math.isfinite(value) else "-"
+
+
+def signed_interval(low: float, high: float, digits: int = 2) -> str:
+    """A range: [-0.20, +1.10]."""
+    return f"[{signed(low, digits)}, {signed(high, digits)}]" if math.isfinite(low) else "-"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as 42 s, 3.5 min or 2.1 h."""
+    if not math.isfinite(seconds):
+        return "-"
+    if seconds < 100.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.1f} min" if seconds < 6000.0 else f"{seconds / 3600.0:.1f} h"
+
+
+def setting(value: object) -> str:
+    """A hyperparameter: six significant digits, tuples joined with a dash."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, tuple):
+        return "-".join(setting(part) for part in value)
+    return str(value)
