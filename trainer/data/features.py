@@ -86,7 +86,7 @@ def _candle(log: dict[str, pd.Series], volatility: pd.Series) -> dict[str, pd.Se
         "upper_shadow": _ratio(log["high"] - body_top, known) * 2.0,
         "lower_shadow": _ratio(body_bottom - log["low"], known) * 2.0,
         "close_location": _location(log["close"], log["low"], log["high"]) * 1.5,
-        "range_ratio": (_ratio(span, usual) - 1.0) * 2.0,
+        "range_ratio": _ratio(span - usual, usual) * 2.0,
     }
 
 
@@ -107,7 +107,8 @@ def _trend(log: dict[str, pd.Series], returns: pd.Series, volatility: pd.Series)
     return {
         "macd_12_26": _macd(log["close"], volatility, 12, 26),
         "macd_32_96": _macd(log["close"], volatility, 32, 96),
-        "efficiency_ratio_10": _ratio(log["close"].diff(10), path) * 2.5,  # Kaufman (1995), Smarter Trading
+        # Kaufman (1995), Smarter Trading; less its typical size on a random walk.
+        "efficiency_ratio_10": _ratio(log["close"].diff(10).abs() - path / np.sqrt(10), path) * 4.0,
         # The mean of products of independent unit variables with this decay has variance rate / (2 - rate).
         "autocorrelation": products.ewm(alpha=rate).mean() / np.sqrt(rate / (2 - rate)),
     }
@@ -164,8 +165,8 @@ def _root_mean_square(values: pd.Series, rate: float) -> pd.Series:
 
 
 def _ratio(numerator: pd.Series, denominator: pd.Series) -> pd.Series:
-    """0 where the denominator says that the series stood still."""
-    return (numerator / denominator).where(~(denominator < _SMALLEST), 0.0)
+    """A series that stands still gives 0 / smallest = 0, and the first move out of it a large value, to be clipped."""
+    return numerator / denominator.clip(lower=_SMALLEST)
 
 
 def _log_ratio(numerator: pd.Series, denominator: pd.Series) -> pd.Series:

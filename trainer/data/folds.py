@@ -47,7 +47,9 @@ class Fold:
 
 
 def holdout(timeline: pd.DatetimeIndex, config: FoldConfig) -> Span:
-    """The last `config.holdout` share of all bars; empty when the share is 0."""
+    """The last `config.holdout` share of all bars; empty when the share is 0. Raises DataError on an empty timeline."""
+    if not len(timeline):
+        raise DataError("the timeline is empty: there is nothing to cut into folds")
     return _span(timeline, len(timeline) - round(config.holdout * len(timeline)), len(timeline))
 
 
@@ -95,8 +97,8 @@ def _refuse(config: FoldConfig, index: int, name: str, start: int, end: int, tot
         shares += f", train={config.train:g}"
     raise DataError(
         f"the {name} span of fold {index} would be bars [{start}, {end}) of {total}; it needs {SHORTEST_SPAN} bars "
-        f"from 0 on. With {shares} (shares of all bars), count={config.count} and {gap} bars left out at each border, lower "
-        f"count, a share or embargo in [data.folds], or bring more bars"
+        f"from 0 on. With {shares} (shares of all bars), count={config.count} and {gap} bars left out at each border, "
+        f"lower count, a share, purge or embargo in [data.folds], or bring more bars"
     )
 
 

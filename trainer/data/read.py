@@ -90,11 +90,11 @@ def _decode(content: bytes, name: str) -> str:
         raise DataError(f"{name} line {line}: not {encoding} text, CSV or Parquet ({error.reason})") from error
     if _MARKUP.match(text):
         raise DataError(f"{name} is a web page, not data: its source refused or moved the download")
-    return text
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _from_text(text: str, name: str, symbol: str) -> RawTable:
-    lines = text.splitlines()
+    lines = text.split("\n")
     top = next(index for index, line in enumerate(lines) if line.strip())
     delimiter = max(_DELIMITERS, key=lines[top].count)
     header = [cell.strip() for cell in next(csv.reader([lines[top]], delimiter=delimiter))]
