@@ -271,6 +271,37 @@ def test_a_dead_trial_is_marked_from_outside(tmp_path):
     assert record.read_failed(tmp_path, KEY)["epoch"] == 2
 
 
+RUNNER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from fake_trial import fake_spec, fake_trial
+from trainer.record import TrialStore
+from trainer.reporter import StoreReporter
+spec = fake_spec(epochs=30)
+with TrialStore(sys.argv[1], spec) as store:
+    fake_trial(spec, StoreReporter(store))
+"""
+
+
+def test_a_trial_killed_at_work_leaves_only_whole_files_and_goes_on(tmp_path):
+    command = [sys.executable, "-c", RUNNER, str(tmp_path), str(Path(__file__).parent)]
+    folder = record.trial_folder(tmp_path, KEY) / "epochs"
+    with subprocess.Popen(command) as worker:
+        while not list(folder.glob("00003-*.parquet")):
+            assert worker.poll() is None
+            time.sleep(0.001)
+        worker.kill()
+    assert record.trial_status(tmp_path, KEY) == "waiting"
+    assert record.check_trial(tmp_path, KEY) == []
+    reached = max(record.stored_epochs(tmp_path, KEY))
+    run(tmp_path, fake_spec(epochs=30))
+    assert record.read_trial(tmp_path, KEY)["resumed"][0]["from_epoch"] == reached
+    assert record.check_trial(tmp_path, KEY) == []
+    table, problems = record.read_epochs(tmp_path, KEY)
+    assert problems == []
+    assert list(table.epoch[::2]) == list(range(31))
+
+
 HOLDER = """
 import sys, time
 sys.path.insert(0, sys.argv[2])

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from trainer.record.files import (
     write_atomic,
 )
 
-if TYPE_CHECKING:
-    import torch
-
 CHECKPOINT_NAME = re.compile(r"(\d{5,})\.safetensors")
 KEPT = 2
 METADATA = "gemsweep"
@@ -37,10 +34,13 @@ CHECKSUM_START = b'{\\"sha256\\":\\"'  # as JSON text inside the JSON header
 
 @dataclass
 class Checkpoint:
-    """The whole state after `epoch`: tensors by name on the CPU, and JSON-plain `meta` (no NaN, text keys)."""
+    """The whole state after `epoch`: tensors by name, and JSON-plain `meta` (no NaN, text keys).
+
+    Given: torch tensors of any device, or numpy arrays. Read back: torch tensors on the CPU.
+    """
 
     epoch: int
-    tensors: Mapping[str, torch.Tensor | np.ndarray]
+    tensors: dict[str, Any]
     meta: dict[str, Any] = field(default_factory=dict)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trainer.record.files import RecordError
 
-WAIT_SECONDS = 1.0  # longer than a reader's test of the lock, far shorter than a trial
+WAIT_SECONDS = 0.5  # longer than a reader's test of the lock, far shorter than a trial
 
 
 class TrialLocked(RecordError):
