@@ -1,0 +1,149 @@
+"""The command line. Each verb imports what it needs, so that reading an experiment never loads ray or torch."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sweep.errors import INTERRUPTED, SOME_TRIALS_FAILED, SweepError
+
+if TYPE_CHECKING:
+    from sweep.run import Outcome
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Sweeps that decide whether a candidate auxiliary loss is real: measure, then commit.",
+)
+Experiment = Annotated[Path, typer.Argument(help="Folder of the experiment, as `gemsweep run` printed it.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors and the final table.")]
+
+
+def main() -> None:
+    """Entry point of the `gemsweep` command."""
+    try:
+        app()
+    except SweepError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"gemsweep {version('gemsweep')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    config: Annotated[Path | None, typer.Argument(help="TOML file; without one, a sweep of minutes.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Configurations to run.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds of every configuration.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the experiment.")] = None,
+    storage: Annotated[str | None, typer.Option(help="Folder of all experiments.")] = None,
+    concurrent: Annotated[int | None, typer.Option(help="Trials at a time; 0: as many as fit.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any key, such as trainer.epochs=10.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Plan a sweep, run it, print the table and write the report."""
+    from rich.console import Console
+
+    from sweep.run import run as run_sweep
+    from sweep.toml_file import read_config
+
+    flags = {"trials": trials, "seeds": seeds, "name": name, "storage": storage, "concurrent": concurrent}
+    settings = read_config(config, set_ or [], {f"sweep.{key}": value for key, value in flags.items()})
+    fallback = config.stem if config else "smoke"
+    _conclude(run_sweep(settings, Console(), fallback_name=fallback, quiet=quiet))
+
+
+@app.command()
+def resume(experiment: Experiment, quiet: Quiet = False) -> None:
+    """Run what is left of an interrupted sweep, each trial from its newest checkpoint."""
+    from rich.console import Console
+
+    from sweep.run import resume as resume_sweep
+
+    _conclude(resume_sweep(experiment, Console(), quiet=quiet))
+
+
+@app.command()
+def report(experiment: Experiment) -> None:
+    """Print the table of an experiment and write its report; also while it is running."""
+    _print_report(experiment)
+
+
+@app.command()
+def debug(
+    experiment: Experiment,
+    trial: Annotated[str, typer.Option(help="Key of the trial.")],
+    epochs: Annotated[int | None, typer.Option(help="Last epoch to run again; all by default.")] = None,
+    all_differences: Annotated[bool, typer.Option("--all", help="Go on after the first difference.")] = False,
+) -> None:
+    """Run a trial again without Ray and check every stored number bit for bit."""
+    from trainer.debug import replay
+    from trainer.record import RecordError
+
+    try:
+        result = replay(experiment, trial, epochs=epochs, stop_at_first=not all_differences)
+    except RecordError as error:
+        raise SweepError(str(error)) from None
+    print("\n".join(result.lines()))
+    if not result.identical:
+        raise typer.Exit(SOME_TRIALS_FAILED)
+
+
+@app.command("config")
+def show_config() -> None:
+    """Print the default configuration with comments, to start from."""
+    from sweep.toml_file import default_text
+
+    print(default_text(), end="")
+
+
+def _conclude(outcome: Outcome) -> None:
+    """The table, the failures, the way on, and the exit code of a launch."""
+    _print_report(outcome.folder)
+    for key, error in outcome.failed.items():
+        print(f"failed: {key}: {error} (log: {outcome.folder / 'trials' / key / 'log.txt'})")
+    if outcome.left:
+        print(f"{len(outcome.left)} trials are not finished; go on with: gemsweep resume {outcome.folder}")
+    if outcome.exit_code:
+        raise typer.Exit(outcome.exit_code)
+
+
+def _print_report(folder: Path) -> None:
+    from analysis.load import load
+    from analysis.report import write_report
+    from analysis.tables import print_report
+    from trainer.record import RecordError
+
+    try:
+        experiment = load(folder)
+    except RecordError as error:
+        raise SweepError(str(error)) from None
+    print_report(experiment)
+    print(f"report: {write_report(experiment)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The configuration of a sweep: one schema for TOML files and Python, complete with its version.
+
+`[trainer]` may hold distributions wherever `TrainerConfig` has a value; everything else is plain. Nothing in this
+file imports ray or torch.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from sweep.nearest import did_you_mean
+from sweep.space import SearchSpace
+from trainer.config import BUILTIN_GEMS, ArmConfig, DataConfig, Fraction, Frozen, GemConfig, Positive
+
+MAX_SEEDS = 1000  # seeds of one block; keeps the seeds of blocks and sweeps apart
+
+
+class ArmsSection(Frozen):
+    """Which gems are looked at and how the base arm sets them."""
+
+    gems: Annotated[tuple[str, ...], Field(min_length=1)] = BUILTIN_GEMS  # names, `file.py:Class` or `module:Class`
+    base: dict[str, GemConfig] = Field(default={})  # a gem that is not named is probed
+    purity: bool = True  # the first trial also runs an `off` arm: proof that probing changes no parameter
+
+    @field_validator("gems")
+    @classmethod
+    def _known(cls, gems: tuple[str, ...]) -> tuple[str, ...]:
+        for gem in gems:
+            if ":" not in gem and gem not in BUILTIN_GEMS:
+                raise ValueError(
+                    f"{gem!r} is no built-in gem ({', '.join(BUILTIN_GEMS)}) and no import path "
+                    f"such as 'my_gem.py:MyGem'{did_you_mean(gem, BUILTIN_GEMS)}"
+                )
+        if len(set(gems)) != len(gems):
+            raise ValueError(f"a gem is named twice: {list(gems)}")
+        return gems
+
+    @field_validator("base", mode="before")
+    @classmethod
+    def _mode_alone(cls, base: Any) -> Any:
+        """`gem = "wired"` is short for `gem = {mode = "wired"}`."""
+        if not isinstance(base, dict):
+            return base
+        return {gem: {"mode": value} if isinstance(value, str) else value for gem, value in base.items()}
+
+    @model_validator(mode="after")
+    def _base_names_gems(self) -> ArmsSection:
+        for gem in self.base:
+            if gem not in self.gems:
+                raise ValueError(f"base.{gem}: no such gem in arms.gems{did_you_mean(gem, self.gems)}")
+        return self
+
+    def base_arm(self) -> ArmConfig:
+        """The arm that every trial runs."""
+        return ArmConfig(name="base", gems={gem: self.base.get(gem, GemConfig()) for gem in self.gems})
+
+    def off_arm(self) -> ArmConfig | None:
+        """The base arm with every probed gem off, or None when it would be the same arm."""
+        base = self.base_arm().gems
+        off = {gem: set_to if set_to.mode != "probe" else GemConfig(mode="off") for gem, set_to in base.items()}
+        return ArmConfig(name="off", gems=off) if off != base else None
+
+
+class SweepSection(Frozen):
+    """How many trials, on which seeds, and how the machine is shared among them."""
+
+    name: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,99})?$")] = ""  # empty: named after the file
+    label: str = ""  # printed with every table of this sweep
+    trials: Positive = 8  # configurations
+    seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] = 3  # of every configuration, the same for all
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0  # draws the configurations and sets the seeds of the runs
+    search: Literal["random", "grid"] = "random"
+    pack: Literal["all", "none"] = "all"  # none: one run a trial, the reference that packing changes nothing
+    concurrent: Annotated[int, Field(ge=0)] = 0  # trials at a time; 0: as many as the machine has room for
+    threads: Positive = 1  # of each trial
+    device: Literal["cpu", "cuda", "auto"] = "cpu"
+    gpus_per_trial: Annotated[float, Field(ge=0.0)] = 0.0  # share of a GPU; 0 on a GPU device: a whole one
+    max_failures: Annotated[int, Field(ge=0)] = 2  # times a trial is tried again after a crash
+    storage: str = "experiments"  # folder of all experiments
+
+    @model_validator(mode="after")
+    def _consistent(self) -> SweepSection:
+        if self.device == "cpu" and self.gpus_per_trial > 0:
+            raise ValueError(f'gpus_per_trial = {self.gpus_per_trial} needs device = "cuda" or "auto", not "cpu"')
+        if self.gpus_per_trial > 1 and self.gpus_per_trial != int(self.gpus_per_trial):
+            raise ValueError(f"gpus_per_trial above 1 must be whole, not {self.gpus_per_trial}")
+        return self
+
+
+class AnalysisSection(Frozen):
+    """What decides a verdict, fixed in the plan before the first trial: `analysis.rules.VerdictRules`, by field."""
+
+    alpha: Annotated[float, Field(gt=0.0, lt=0.5)] = 0.05  # one-sided, for each claim, divided by the number of gems
+    schedule: tuple[Positive, ...] = (5, 8, 12, 18, 27, 40, 60, 90, 135)  # configurations at each look
+    zero_limit: Annotated[float, Field(gt=0.0)] = 0.01  # gem gradient over |c51_bs|: below is practically zero
+    size_floor: Annotated[float, Field(gt=0.0)] = 1e-12  # what a size of exactly 0 counts as
+    size_epochs: Positive = 5  # the size of a run is the median of this many last epochs
+    redundant_r2: Fraction = 0.81  # |correlation| 0.9; shown, decides nothing in stage 1
+    spread_quantile: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.2  # of chi-square, to plan how many more trials
+
+    @field_validator("schedule")
+    @classmethod
+    def _increasing(cls, schedule: tuple[int, ...]) -> tuple[int, ...]:
+        if not schedule or schedule[0] < 2 or any(b <= a for a, b in pairwise(schedule)):
+            raise ValueError(f"must hold increasing numbers of configurations from 2, not {list(schedule)}")
+        return schedule
+
+    @model_validator(mode="after")
+    def _floor_below_limit(self) -> AnalysisSection:
+        if self.size_floor >= self.zero_limit:
+            raise ValueError(f"size_floor = {self.size_floor} must be below zero_limit = {self.zero_limit}")
+        return self
+
+
+class SweepConfig(Frozen):
+    """Everything that `gemsweep run` needs."""
+
+    schema_version: Literal[1] = 1
+    data: DataConfig = DataConfig()
+    trainer: dict[str, Any] = Field(default={})  # TrainerConfig as a table, with distributions
+    arms: ArmsSection = ArmsSection()
+    sweep: SweepSection = SweepSection()
+    analysis: AnalysisSection = AnalysisSection()
+
+    @field_validator("trainer")
+    @classmethod
+    def _is_space(cls, trainer: dict[str, Any]) -> dict[str, Any]:
+        SearchSpace.parse(trainer)
+        return trainer
+
+    @cached_property
+    def space(self) -> SearchSpace:
+        """The search space of [trainer]."""
+        return SearchSpace.parse(self.trainer)

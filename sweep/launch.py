@@ -1,0 +1,141 @@
+"""Runs trials through Ray Tune, quietly. Only this module and `ray_callback.py` import ray.
+
+Tune is handed keys and schedules them; it never restores anything. What is finished, and where a trial goes on, is
+read from the experiment folder, so a launch after a crash is an ordinary launch over the keys that are left.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sweep.progress import Progress
+from sweep.resources import Share
+from sweep.trainable import Body, run_key
+
+OBJECT_STORE_BYTES = 100 * 2**20  # trials exchange keys and a few numbers
+QUIET = {
+    "RAY_AIR_NEW_OUTPUT": "0",  # the old output engine can be silenced
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "disabled",  # one local node; no token file in the home folder
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative import paths of gems keep their meaning
+    "TUNE_GLOBAL_CHECKPOINT_S": "60",  # nothing is read back from Ray's own state
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the records are ours; one writer less that can fail
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # the worker's guard checks; here one omission would end the sweep
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # see _interruptible
+}
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def launch(
+    experiment: Path, keys: list[str], share: Share, max_failures: int, progress: Progress, body: Body | None = None
+) -> dict[str, str]:
+    """Run the trials `keys`; returns the error of each that failed for good. Blocks until all ended or were stopped.
+
+    An interrupt (Ctrl-C, SIGTERM) stops the trials and returns; what they recorded stays. A second one raises
+    KeyboardInterrupt.
+    """
+    number = len(list(experiment.glob("ray/launch-*")))
+    with _environment(share), _interruptible(progress) as stop:
+        import ray
+        from ray import tune
+
+        from sweep.ray_callback import ForwardToProgress, StopOnRequest, attached
+
+        _start_ray(ray, share)
+
+        def trial(config: dict[str, Any]) -> None:
+            run_key(experiment, config["key"], tune.report, body)
+
+        resources = {"cpu": share.machine.threads, "gpu": share.gpus}
+        tuner = tune.Tuner(
+            tune.with_resources(trial, resources),
+            param_space={"key": tune.grid_search(keys)},
+            tune_config=tune.TuneConfig(
+                metric="objective",
+                mode="max",
+                reuse_actors=True,
+                max_concurrent_trials=share.concurrent,
+                trial_name_creator=_key_of,
+                trial_dirname_creator=_key_of,
+            ),
+            run_config=tune.RunConfig(
+                name=f"launch-{number:03d}",
+                storage_path=str(experiment / "ray"),
+                verbose=0,
+                failure_config=tune.FailureConfig(max_failures=max_failures),
+                callbacks=[ForwardToProgress()],
+                stop=StopOnRequest(),
+            ),
+        )
+        try:
+            with attached(progress, stop):
+                tuner.fit()
+        finally:
+            ray.shutdown()
+    return dict(progress.tally.failed)
+
+
+def _key_of(trial: Any) -> str:
+    return str(trial.config["key"])
+
+
+def _start_ray(ray: Any, share: Share) -> None:
+    ray.init(
+        num_cpus=share.concurrent * share.machine.threads,
+        num_gpus=None if share.gpus else 0,
+        object_store_memory=OBJECT_STORE_BYTES,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        # The monitor's error would end the sweep; the kernel's OOM killer ends a worker, which Tune tries again.
+        _system_config={"memory_monitor_refresh_ms": 0},
+    )
+    logging.getLogger("ray").setLevel(logging.CRITICAL)  # tracebacks go to the trial's log
+
+
+@contextmanager
+def _environment(share: Share) -> Iterator[None]:
+    """Variables that workers inherit from this process, taken back afterwards."""
+    wanted = QUIET | dict.fromkeys(THREAD_VARIABLES, str(share.machine.threads))
+    if not share.gpus:
+        wanted["CUDA_VISIBLE_DEVICES"] = ""  # Ray leaves every GPU visible to a trial that asked for none
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _interruptible(progress: Progress) -> Iterator[threading.Event]:
+    """The event that an interrupt sets; the second interrupt is an ordinary KeyboardInterrupt."""
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: Any) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        progress.stopping()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,165 @@
+"""The plan: every trial of a sweep, its seeds and folds, and what will decide the verdicts, before anything runs.
+
+The plan is plain data (`plan.json`); workers read their trial from it, and results are found by the trial's key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from sweep.config import MAX_SEEDS, SweepConfig
+from sweep.errors import ConfigError
+from sweep.search import draw
+from trainer.config import (
+    ArmConfig,
+    DataConfig,
+    Machine,
+    Member,
+    TrainerConfig,
+    TrialSpec,
+    config_key,
+)
+
+if TYPE_CHECKING:
+    from trainer.data import MarketTable, Span
+
+PLAN_SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan as data, the timeline its positions refer to, and what the user should hear before the start."""
+
+    data: dict[str, Any]
+    timeline: Any  # DatetimeIndex of the pooled timeline
+    notes: tuple[str, ...]
+
+
+def make_plan(config: SweepConfig, machine: Machine) -> Plan:
+    """Draw the configurations, read the bars once and lay out the trials.
+
+    Errors: ConfigError for impossible configurations; DataError for bars that cannot be used as given.
+    """
+    from analysis.rules import VerdictRules
+    from trainer.provenance import environment
+
+    section = config.sweep
+    configurations, note = draw(config.space, section.search, section.trials, section.seed)
+    trials = list(trial_specs(config, configurations, machine))
+    table = _market_table(config.data)
+    rules = VerdictRules.from_dict(config.analysis.model_dump())
+    data = {
+        "schema": PLAN_SCHEMA_VERSION,
+        "name": section.name,
+        "label": section.label,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seed": section.seed,
+        "trials": [trial.model_dump(mode="json") for trial in trials],
+        "folds": [_span_row(f.index, name, span) for f in table.folds for name, span in f.spans.items()],
+        "holdout": _span_row(None, "holdout", table.holdout),
+        "data": {
+            "sha256": table.sha256,
+            "report": table.report,
+            "periods_per_year": table.periods_per_year,
+            "symbols": list(table.symbols),
+        },
+        "gems": list(config.arms.gems),
+        "verdict": {
+            "rules": rules.to_dict(),
+            "rules_hash": rules.hash,
+            "schedule": list(rules.schedule),
+            "alpha": rules.alpha,
+            "score": "mean annualised judge Sharpe of the last trainer.score_epochs epochs",
+        },
+        "versions": environment(machine.device, machine.threads),
+    }
+    return Plan(data, table.timeline, (note,) if note else ())
+
+
+def block_seeds(seed: int, block: int, count: int) -> tuple[int, ...]:
+    """Seeds of the runs of a block, common to all configurations; blocks and sweep seeds never share one."""
+    return tuple((seed * MAX_SEEDS + block) * MAX_SEEDS + index for index in range(count))
+
+
+def trial_specs(config: SweepConfig, configurations: list[TrainerConfig], machine: Machine) -> Iterator[TrialSpec]:
+    """The trials of block 0 in launch order. The first configuration also runs the off arm if purity is asked for."""
+    base, off = config.arms.base_arm(), config.arms.off_arm()
+    seeds = block_seeds(config.sweep.seed, 0, config.sweep.seeds)
+    launch = 0
+    for number, trainer in enumerate(configurations):
+        arms = (base, off) if off and config.arms.purity and number == 0 else (base,)
+        members = tuple(
+            Member(arm=arm.name, seed=seed, fold=fold)
+            for arm in arms
+            for seed in seeds
+            for fold in range(config.data.folds.count)
+        )
+        for key_end, pack in _packs(members, config.sweep.pack):
+            yield _spec(config.data, trainer, arms, pack, machine, launch, key_end)
+            launch += 1
+
+
+def _packs(members: tuple[Member, ...], pack: str) -> Iterator[tuple[str, tuple[Member, ...]]]:
+    """(end of the trial key, members) of each trial of one configuration and block."""
+    if pack == "all":
+        yield "", members
+        return
+    for member in members:
+        yield f"-{member.arm}-s{member.seed}-f{member.fold}", (member,)
+
+
+def _spec(
+    data: DataConfig,
+    trainer: TrainerConfig,
+    arms: tuple[ArmConfig, ...],
+    members: tuple[Member, ...],
+    machine: Machine,
+    launch: int,
+    key_end: str,
+) -> TrialSpec:
+    name = config_key(data, trainer)
+    used = tuple(arm for arm in arms if any(member.arm == arm.name for member in members))
+    try:
+        return TrialSpec(
+            key=f"{name}-b0{key_end}",
+            config_key=name,
+            launch=launch,
+            data=data,
+            trainer=trainer,
+            arms=used,
+            members=members,
+            machine=machine,
+        )
+    except ValidationError as error:
+        messages = [finding["msg"].removeprefix("Value error, ") for finding in error.errors()]
+        raise ConfigError("; ".join(messages)) from None
+
+
+def _market_table(data: DataConfig) -> MarketTable:
+    """The bars as every worker will read them; what is wrong with them ends the sweep here."""
+    from trainer.data import load_bars, market_table
+
+    bars = load_bars(data.source, **data.model_dump(exclude={"source", "folds"}))
+    return market_table(bars, data, data.folds.purge)
+
+
+def _span_row(fold: int | None, name: str, span: Span) -> dict[str, Any]:
+    row = {
+        "span": name,
+        "start": span.start,
+        "stop": span.stop,
+        "start_time": span.start_time.isoformat(),
+        "stop_time": span.stop_time.isoformat(),
+    }
+    return row if fold is None else {"fold": fold, **row}
+
+
+def planned(plan: Mapping[str, Any]) -> dict[str, TrialSpec]:
+    """The trials of a stored plan by key, in launch order."""
+    specs = [TrialSpec.model_validate(trial) for trial in plan["trials"]]
+    return {spec.key: spec for spec in specs}

@@ -1,0 +1,55 @@
+"""The function that a Ray worker runs for one trial. It is handed a key; everything else it reads from the plan."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from sweep.ray_reporter import Metrics, RayReporter
+from trainer.config import TrialSpec
+from trainer.record import RecordError, TrialFinished, TrialLocked, TrialStore, read_plan
+from trainer.reporter import Reporter, StoreReporter
+
+LOCK_SECONDS = 60.0  # workers of a killed sweep end within seconds; until then they hold their trial
+
+Body = Callable[[TrialSpec, Reporter], None]
+
+
+def run_key(experiment: Path, key: str, report: Callable[[Metrics], None], body: Body | None = None) -> None:
+    """Run or go on with trial `key` of the plan in `experiment`. `body`: default `trainer.run_trial`.
+
+    An error that would come again, since a trial repeats bit for bit, is recorded as the trial's failure. One of the
+    machine (disk, memory) is raised: Ray starts the trial again from its newest checkpoint.
+    """
+    spec = next(TrialSpec.model_validate(trial) for trial in read_plan(experiment)["trials"] if trial["key"] == key)
+    if body is None:
+        from trainer.loop import run_trial
+
+        body = run_trial
+    with _locked_store(experiment, spec) as store:
+        try:
+            body(spec, RayReporter(StoreReporter(store), report))
+        except TrialFinished:
+            return
+        except Exception as error:
+            store.log(f"# {line}" for line in traceback.format_exc().splitlines())
+            if may_pass(error):
+                raise
+            store.fail("pack", f"{type(error).__name__}: {error}")
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether the trial could succeed on another try: the machine failed, not the computation."""
+    return isinstance(error, OSError | MemoryError | RecordError) or type(error).__name__ == "OutOfMemoryError"
+
+
+def _locked_store(experiment: Path, spec: TrialSpec) -> TrialStore:
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return TrialStore(experiment, spec)
+        except TrialLocked:
+            if time.monotonic() >= deadline:
+                raise
