@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.data import load_bars
+from trainer.data import DataError, load_bars
 
 INDEX = pd.date_range("2019-12-27", periods=8, freq="D", tz="UTC", name="Date")
 
@@ -149,3 +149,13 @@ def test_the_source_frame_is_left_alone():
     loaded = load_bars(frame, symbols=("spy",)).frames["spy"]
     loaded.iloc[:, :] = 0.0
     pd.testing.assert_frame_equal(frame, before)
+
+
+@pytest.mark.parametrize(
+    "stamp", ["99999999", "4133980800", "4133980800000000000", "99999999999999999999", "2150-01-01"]
+)
+def test_stamps_outside_1900_to_2100_are_refused(stamp):
+    frame = one().reset_index(drop=True).assign(Date=[*INDEX.as_unit("s").asi8[:7].astype(str), stamp])
+    with pytest.raises(DataError, match=r"row 7.*unreadable timestamp.*seconds, milliseconds"):
+        load_bars(frame, symbols=("spy",))
+    assert load_bars(frame, symbols=("spy",), on_bad="drop").report.rows_kept == 7

@@ -37,7 +37,7 @@ def parse_timestamps(values: pd.Series) -> Timestamps:
         return _from_datetimes(pd.DatetimeIndex(values), np.zeros(len(values), dtype=bool))
     if pd.api.types.is_datetime64_dtype(values.dtype):
         return _from_datetimes(pd.DatetimeIndex(values).tz_localize("UTC"), np.ones(len(values), dtype=bool))
-    return _from_mixture(values.astype(object))
+    return _whole_epochs(values) or _from_mixture(values.astype(object))
 
 
 def _from_datetimes(stamps: pd.DatetimeIndex, naive: np.ndarray) -> Timestamps:
@@ -75,11 +75,14 @@ def _as_text(value: object) -> str:
 
 
 def _from_epochs(text: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """int64 nanoseconds and bool: whether each stamp lies inside the accepted years. Whole and fractional part are read
-    apart, because a float64 of a nanosecond stamp would lose its last digits."""
+    """Whole and fractional part are read apart: a float64 of a nanosecond stamp would lose its last digits."""
     parts = [stamp.partition(".") for stamp in text]
     whole = np.array([min(int(part[0]), _LATEST_NANOSECOND) for part in parts], dtype=np.int64)
-    fraction = np.array([float(f"0.{part[2]}") if part[2] else 0.0 for part in parts])
+    return _scale(whole, np.array([float(f"0.{part[2]}") if part[2] else 0.0 for part in parts]))
+
+
+def _scale(whole: np.ndarray, fraction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """int64 nanoseconds, and bool: whether each stamp lies inside the accepted years."""
     nanoseconds = np.zeros(len(whole), dtype=np.int64)
     inside = np.zeros(len(whole), dtype=bool)
     for low, high, scale in _EPOCH_UNITS:
@@ -87,3 +90,14 @@ def _from_epochs(text: pd.Series) -> tuple[np.ndarray, np.ndarray]:
         nanoseconds[rows] = whole[rows] * scale + np.rint(fraction[rows] * scale).astype(np.int64)
         inside |= rows
     return nanoseconds, inside
+
+
+def _whole_epochs(values: pd.Series) -> Timestamps | None:
+    """The quick way for long files, where every stamp is a whole number since 1970; None for any other column."""
+    try:
+        whole = values.to_numpy(dtype=object).astype(np.str_).astype(np.int64)
+    except (ValueError, OverflowError):
+        return None
+    if not (whole >= _EPOCH_UNITS[0][0]).all():
+        return None
+    return Timestamps(*_scale(whole, np.zeros(len(whole))), naive=0)
