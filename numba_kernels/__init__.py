@@ -7,8 +7,10 @@ them.
 """
 
 from .account import exposure as _exposure
+from .adam_step import adam_step
 from .argument import ArgumentError
 from .branch_independence import branch_independence
+from .categorical_projection import categorical_projection
 from .evaluation_scan import evaluation_scan
 from .lane_mean import lane_mean
 from .launch import LaunchError
@@ -27,7 +29,9 @@ __all__ = [
     "OPERATIONS",
     "ArgumentError",
     "LaunchError",
+    "adam_step",
     "branch_independence",
+    "categorical_projection",
     "evaluation_scan",
     "lane_mean",
     "market_step",

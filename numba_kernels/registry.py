@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from .adam_step import OPERATION as ADAM_STEP
 from .branch_independence import OPERATION as BRANCH_INDEPENDENCE
+from .categorical_projection import OPERATION as CATEGORICAL_PROJECTION
 from .evaluation_scan import OPERATION as EVALUATION_SCAN
 from .lane_mean import OPERATION as LANE_MEAN
 from .launch import CudaKernel
@@ -24,6 +26,8 @@ OPERATIONS: tuple[Operation, ...] = (
     LANE_MEAN,
     MARKET_STEP,
     EVALUATION_SCAN,
+    CATEGORICAL_PROJECTION,
+    ADAM_STEP,
 )
 KERNELS: tuple[CudaKernel, ...] = tuple(kernel for operation in OPERATIONS for kernel in operation.kernels)
 

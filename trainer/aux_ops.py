@@ -92,6 +92,8 @@ def add_wired(pack: Pack, applied: torch.Tensor, reference: torch.Tensor) -> tor
     for gem in pack.gems:
         if gem.name in pack.wired:
             row = pack.row(component_name(gem.name))
-            coefficient = wired_coefficient(gem.name, whole(slice_norms(row[None], pack.starts)[0]), reference, pack.signals)
+            coefficient = wired_coefficient(
+                gem.name, whole(slice_norms(row[None], pack.starts)[0]), reference, pack.signals
+            )
             add_selected(applied, coefficient, row)
     return applied

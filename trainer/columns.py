@@ -50,7 +50,8 @@ def per(total: torch.Tensor, count: torch.Tensor) -> np.ndarray:
 
 def gradients(pack: Pack) -> Columns:
     """Mean norms over the diagnostic updates; NaN where a component cannot reach a slice."""
-    sums, count, columns = pack.measurements, pack.measurements.diagnostics, {}
+    sums, count = pack.measurements, pack.measurements.diagnostics
+    columns: Columns = {}
     columns["loss/c51"] = per(sums.loss, sums.updates)
     for i, component in enumerate(pack.components):
         for j, part in enumerate(SLICES):
@@ -64,7 +65,8 @@ def gradients(pack: Pack) -> Columns:
 
 def gem_sizes(pack: Pack) -> Columns:
     """Value of each gem, and its size: |coefficient x gradient| as a share of |c51_bs|, whole buffer and by slice."""
-    sums, count, columns = pack.measurements, pack.measurements.diagnostics, {}
+    sums, count = pack.measurements, pack.measurements.diagnostics
+    columns: Columns = {}
     names = [c.name for c in pack.components]
     reference = names.index("c51_bs")
     for index, gem in enumerate(pack.gems):

@@ -116,7 +116,7 @@ class GemConfig(Frozen):
     """One gem in one arm."""
 
     mode: GemMode = "probe"
-    coefficient: Annotated[float, Field(gt=0.0)] = 0.1  # the weight its author would give it; scales the probed size
+    coefficient: Annotated[float, Field(gt=0.0)] | None = None  # scales the probed size; None: the gem's own weight
     dose: Annotated[float, Field(gt=0.0, le=1.0)] = 0.1  # wired: its gradient norm as a share of |c51_bs|
 
 

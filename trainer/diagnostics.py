@@ -1,8 +1,9 @@
 """HEALTH_DIAG: one line a member and epoch, the groups of the older trainer in their order.
 
-`grad_split_bwd` and `grad_split_aux` are ratios of the magnitude branch's norm to the direction branch's, for sources of
-the backward pass and of the aux operations; `grad_trunk` is absolute. The older trainer printed 0.0000 for a component
-that never touches a branch, and it was read as "not wired": here `-` says that a component cannot reach a slice.
+`grad_split_bwd` and `grad_split_aux` are ratios of the magnitude branch's norm to the direction branch's, for sources
+of the backward pass and of the aux operations; `grad_trunk` is absolute. The older trainer printed 0.0000 for a
+component that never touches a branch, and it was read as "not wired": here `-` says that a component cannot reach a
+slice.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from trainer.health import group, show
 
 def health_line(columns: dict[str, Any], row: int) -> str:
     """The line of the member in `row` of an epoch's columns."""
-    who = f"epoch={columns['epoch'][row]} arm={columns['arm'][row]} seed={columns['seed'][row]} fold={columns['fold'][row]}"
+    who = " ".join(f"{name}={columns[name][row]}" for name in ("epoch", "arm", "seed", "fold", "status"))
     rows = [name.split("/")[1] for name in columns if name.startswith("grad/") and name.endswith("/trunk")]
     extra = [name for name in rows if name not in NINE]
     aux = [name for name in NINE if name in AUXILIARY] + extra
@@ -28,7 +29,7 @@ def health_line(columns: dict[str, Any], row: int) -> str:
         group("gems", _gems(columns, row)),
         group("act", {n: f"{_value(columns, f'act/{n}', row):.3f}" for n in _ACTS}),
     ]
-    return f"HEALTH_DIAG {who} status={columns['status'][row]} " + " ".join(groups)
+    return f"HEALTH_DIAG {who} " + " ".join(groups)
 
 
 _ACTS = ("short", "flat", "long", "third", "two_thirds", "full")
@@ -60,5 +61,3 @@ def _gems(columns: dict[str, Any], row: int) -> dict[str, str]:
         off = columns[f"gem/{name}/mode"][row] == "off"
         found[name] = "off" if off else show(_value(columns, f"gem/{name}/value", row))
     return found
-
-

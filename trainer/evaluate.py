@@ -1,7 +1,8 @@
 """Greedy evaluation of every member over a span: one batched forward over bars x last targets, then a sequential scan.
 
-The observed state is (bar, last target), so the greedy choice in every state can be computed at once; the scan then walks
-the bars in order with the account in float64. The result equals walking bar by bar and asking the network each time.
+The observed state is (bar, last target), so the greedy choice in every state can be computed at once; the scan then
+walks the bars in order with the account in float64. The result equals walking bar by bar and asking the network each
+time.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 
 import numba_kernels as nk
+from trainer.data.folds import SpanName
 from trainer.explore import greedy
 from trainer.market import member_rows, target_of
 from trainer.network import forward
@@ -51,7 +53,7 @@ def greedy_choices(pack: Pack, first: torch.Tensor, decisions: torch.Tensor) -> 
     return torch.cat(choices, 1).view(pack.size, symbols, longest, TARGETS)
 
 
-def evaluate(pack: Pack, span: str) -> list[Walk]:
+def evaluate(pack: Pack, span: SpanName) -> list[Walk]:
     """Walk `span` of each member's fold greedily; one `Walk` a member."""
     folds = [m.fold for m in pack.spec.members]
     arrays = member_rows(pack.table, folds, span)
@@ -79,7 +81,7 @@ def evaluate(pack: Pack, span: str) -> list[Walk]:
     return [_pool(pack, span, member, *arrays, *(a[member] for a in scanned)) for member in range(pack.size)]
 
 
-def _pool(pack: Pack, span: str, member: int, first, decisions, returns, target, turnover, bankrupt) -> Walk:
+def _pool(pack: Pack, span: SpanName, member: int, first, decisions, returns, target, turnover, bankrupt) -> Walk:
     """Equal-weight mean over the symbols that have a bar at a position of the timeline."""
     table, bounds = pack.table, pack.table.folds[pack.spec.members[member].fold].spans[span]
     bars = bounds.stop - bounds.start - 1

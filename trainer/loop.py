@@ -13,9 +13,10 @@ import numba_kernels as nk
 from trainer import columns as col
 from trainer.config import DataConfig, TrialSpec
 from trainer.data.bars import load_bars
+from trainer.data.folds import SpanName
 from trainer.data.table import MarketTable, market_table
 from trainer.diagnostics import health_line
-from trainer.evaluate import evaluate
+from trainer.evaluate import Walk, evaluate
 from trainer.health import measure_q_gap, observe_q_gap
 from trainer.pack import Pack, build_pack, load_state, state
 from trainer.record import Checkpoint
@@ -81,7 +82,7 @@ def make_record(pack: Pack, epoch: int) -> EpochRecord:
     gap = measure_q_gap(pack)
     if epoch > 0:
         observe_q_gap(pack.signals, gap.mean)
-    walks = {span: evaluate(pack, span) for span in spans_of(pack, epoch)}
+    walks: dict[str, list[Walk]] = {span: evaluate(pack, span) for span in spans_of(pack, epoch)}
     columns: dict[str, Any] = col.identity(pack, epoch)
     columns |= col.gradients(pack) | col.gem_sizes(pack) | col.features(pack) | col.tables(pack, gap)
     columns |= col.action_shares(walks.get("validation"), pack.size)
@@ -92,12 +93,14 @@ def make_record(pack: Pack, epoch: int) -> EpochRecord:
     return EpochRecord(epoch, columns, objective(pack, columns), lines)
 
 
-def spans_of(pack: Pack, epoch: int) -> tuple[str, ...]:
+def spans_of(pack: Pack, epoch: int) -> tuple[SpanName, ...]:
     """Validation after every epoch; train at both ends; judge for the untrained network and the scored epochs."""
     trainer = pack.spec.trainer
-    train = ("train",) if epoch in (0, trainer.epochs) else ()
-    judged = epoch == 0 or epoch > trainer.epochs - trainer.score_epochs
-    return (*train, "validation", *(("judge",) if judged else ()))
+    spans: list[SpanName] = ["train"] if epoch in (0, trainer.epochs) else []
+    spans.append("validation")
+    if epoch == 0 or epoch > trainer.epochs - trainer.score_epochs:
+        spans.append("judge")
+    return tuple(spans)
 
 
 def objective(pack: Pack, columns: dict[str, Any]) -> float:
@@ -112,7 +115,7 @@ def objective(pack: Pack, columns: dict[str, Any]) -> float:
 
 
 def _start(pack: Pack, reporter: Reporter) -> int:
-    """Continue from the reporter's checkpoint, or walk until the replay can be sampled. Returns the first epoch to run."""
+    """First epoch to run: after the reporter's checkpoint, or 0 once the replay holds enough to sample from."""
     checkpoint = reporter.resume()
     if checkpoint is not None:
         load_state(pack, checkpoint.tensors)

@@ -1,9 +1,9 @@
 """The market as device tensors, and the walks that gather experience.
 
-Timeline of one step: bar t closes; features use bars <= t; the agent picks a target exposure; the order fills at the open
-of bar t+1; the account is marked at the close of bar t+1; the reward is the log change of equity between the two closes.
-The private part of the observation is the index of the last target, so the observable state is finite; drifted weights
-and equity are float64 money and decide traded notional and cost only.
+Timeline of one step: bar t closes; features use bars <= t; the agent picks a target exposure; the order fills at the
+open of bar t+1; the account is marked at the close of bar t+1; the reward is the log change of equity between the two
+closes. The private part of the observation is the index of the last target, so the observable state is finite; drifted
+weights and equity are float64 money and decide traded notional and cost only.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 
 import numba_kernels as nk
 from trainer.config import MarketConfig
+from trainer.data.folds import SpanName
 from trainer.data.table import MarketTable
 from trainer.params import TARGETS
 
@@ -82,11 +83,11 @@ def make_market(table: MarketTable, config: MarketConfig, members: int, device: 
 
     costs = torch.tensor([cost_row(config)], dtype=torch.float64, device=device).repeat(members, 1)
     one_hot = torch.eye(TARGETS, dtype=torch.float32, device=device)
-    tables = (table.features, table.open, table.close, table.years, table.linked)
-    return Market(*(put(a) for a in tables), targets=one_hot, costs=costs)
+    features, prices = put(table.features), (put(table.open), put(table.close))
+    return Market(features, *prices, put(table.years), put(table.linked), one_hot, costs)
 
 
-def member_rows(table: MarketTable, folds: list[int], span: str) -> tuple[np.ndarray, np.ndarray]:
+def member_rows(table: MarketTable, folds: list[int], span: SpanName) -> tuple[np.ndarray, np.ndarray]:
     """int64 `[P, S]` first rows and decision counts of `span` for members given by their fold."""
     first, decisions = [], []
     for fold in folds:
@@ -148,7 +149,8 @@ def advance(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """One bar for every walk. Returns log-equity change float64, flags int64 and `ended` bool, all `[P, E]`.
 
-    Bankruptcy terminates (nothing to bootstrap from); the end of the span, a hole in the data and `episode_bars` truncate.
+    Bankruptcy terminates: nothing to bootstrap from. The end of the span, a hole in the data and `episode_bars`
+    truncate.
     """
     reward = torch.empty_like(walks.equity)
     bankrupt = torch.zeros_like(walks.row, dtype=torch.int32)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 
+import numba_kernels as nk
 from trainer.signals import Counters, Signals
 
 
@@ -24,8 +25,17 @@ def freeze(counters: Counters, norm: torch.Tensor, loss: torch.Tensor) -> torch.
     return frozen_at < 0
 
 
+def coefficients(signals: Signals, factor: torch.Tensor) -> torch.Tensor:
+    """float32 `[P, 7]` as `numba_kernels.adam_step` takes them; `factor` `[P]` scales the gradient."""
+    step = signals["learning_rate"] / (1.0 - signals["adam_beta1_power"])
+    correction = 1.0 / (1.0 - signals["adam_beta2_power"])
+    beta1, beta2, epsilon = (signals[f"adam_{name}"] for name in ("beta1", "beta2", "epsilon"))
+    return torch.stack((factor, step, beta1, beta2, correction, epsilon, signals["target_rate"]), 1)
+
+
 def adam(
     params: torch.Tensor,
+    target: torch.Tensor,
     gradient: torch.Tensor,
     first: torch.Tensor,
     second: torch.Tensor,
@@ -34,22 +44,11 @@ def adam(
     factor: torch.Tensor,
     alive: torch.Tensor,
 ) -> None:
-    """One step in place on `[P, total]` buffers; `factor` scales the gradient, members not `alive` keep every bit."""
-    beta1, beta2 = signals["adam_beta1"], signals["adam_beta2"]
-    for power, beta in (("adam_beta1_power", beta1), ("adam_beta2_power", beta2)):
-        signals[power].copy_(torch.where(alive, signals[power] * beta, signals[power]))
+    """One Adam step and one Polyak step of the target network, in place on `[P, total]` buffers.
+
+    `factor` `[P]` is the clip factor. Members not `alive` (bool `[P]`) keep every bit.
+    """
+    for power, beta in (("adam_beta1_power", "adam_beta1"), ("adam_beta2_power", "adam_beta2")):
+        signals[power].copy_(torch.where(alive, signals[power] * signals[beta], signals[power]))
     counters["adam_steps"].add_(alive.long())
-    lane = alive[:, None]
-    clipped = gradient * factor[:, None]
-    first.copy_(torch.where(lane, torch.lerp(clipped, first, beta1[:, None]), first))
-    second.copy_(torch.where(lane, torch.lerp(clipped * clipped, second, beta2[:, None]), second))
-    correction1 = 1.0 - signals["adam_beta1_power"]
-    correction2 = 1.0 - signals["adam_beta2_power"]
-    denominator = (second / correction2[:, None]).sqrt_().add_(signals["adam_epsilon"][:, None])
-    step = (signals["learning_rate"] / correction1)[:, None] * first / denominator
-    params.copy_(torch.where(lane, params - step, params))
-
-
-def follow(target: torch.Tensor, params: torch.Tensor, rate: torch.Tensor, alive: torch.Tensor) -> None:
-    """Polyak average: target += rate (params - target), for members that are `alive`."""
-    target.copy_(torch.where(alive[:, None], target + rate[:, None] * (params - target), target))
+    nk.adam_step(gradient, coefficients(signals, factor), alive.int(), params, first, second, target)

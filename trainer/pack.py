@@ -99,7 +99,9 @@ def load_state(pack: Pack, tensors: dict[str, torch.Tensor]) -> None:
     for name, tensor in own.items():
         stored = tensors[name]
         if stored.shape != tensor.shape or stored.dtype != tensor.dtype:
-            raise ValueError(f"checkpoint tensor {name}: {tuple(stored.shape)} {stored.dtype}, not {tuple(tensor.shape)}")
+            raise ValueError(
+                f"checkpoint tensor {name}: {tuple(stored.shape)} {stored.dtype}, not {tuple(tensor.shape)}"
+            )
         tensor.copy_(stored)
 
 
@@ -114,7 +116,9 @@ def build_pack(spec: TrialSpec, table: MarketTable) -> Pack:
     names = dict(zip((gem.name for gem in gems), references, strict=True))
     signals = Signals(members, tuple(names), device)
     signals.write_config(trainer)
-    signals.write_gems(member_arms, names)
+    for gem in gems:
+        settings = [arm.gems.get(names[gem.name]) for arm in member_arms]
+        signals.write_gem(gem.name, settings, gem.coefficient)
     signals["reward_scale"].copy_(torch.tensor([1.0 / train_volatility(table, fold) for fold in folds]))
     draw = Draws([m.seed for m in spec.members], device)
     components = list_components({gem.name: _gem_reach(gem) for gem in gems})

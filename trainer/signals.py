@@ -1,7 +1,7 @@
 """The device tables from which every scalar and step count is read: `signals` float32 [P, S], `counters` int64 [P, C].
 
-A captured graph bakes in Python numbers, so a value that can change between two steps is a slot here, declared once with
-its unit, default and writer. Each member has its own row: arms of one pack may differ in any slot.
+A captured graph bakes in Python numbers, so a value that can change between two steps is a slot here, declared once
+with its unit, default and writer. Each member has its own row: arms of one pack may differ in any slot.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from trainer.config import ArmConfig, TrainerConfig
+from trainer.config import GemConfig, TrainerConfig
 
 
 @dataclass(frozen=True)
@@ -71,15 +71,12 @@ class Signals:
             if slot.writer == "config":
                 self[slot.name].fill_(float(getattr(trainer, slot.name)))
 
-    def write_gems(self, arms: list[ArmConfig], references: dict[str, str]) -> None:
-        """One arm per member, in member order; `references` maps gem names to the keys that the arms use for them."""
-        for gem, reference in references.items():
-            for row, arm in enumerate(arms):
-                setting = arm.gems.get(reference)
-                if setting is None:  # a gem that an arm does not name is off there
-                    continue
+    def write_gem(self, gem: str, settings: list[GemConfig | None], coefficient: float) -> None:
+        """One setting per member, None where the arm leaves the gem off; `coefficient` is the gem's own weight."""
+        for row, setting in enumerate(settings):
+            if setting is not None:
                 self[f"gem/{gem}/wired"][row] = float(setting.mode == "wired")
-                self[f"gem/{gem}/coefficient"][row] = setting.coefficient
+                self[f"gem/{gem}/coefficient"][row] = setting.coefficient or coefficient
                 self[f"gem/{gem}/dose"][row] = setting.dose
 
 

@@ -2,8 +2,8 @@
 
 `graph_forward` zeroes the gradient rows once, samples, runs the forwards and the losses, writes the component rows and
 scales C51 to its budget. The aux operations measure the gems and add the wired ones. `graph_adam` clips each member,
-steps Adam and moves the target network. Nothing else writes gradients. No host number enters: hyperparameters and counts
-are read from `signals` and `counters`.
+steps Adam and moves the target network. Nothing else writes gradients. No host number enters: hyperparameters and
+counts are read from `signals` and `counters`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trainer.losses.c51 import c51_loss, next_distribution, project
 from trainer.market import advance, restart, target_of
 from trainer.measurement import observe_rows, observe_update, slice_norms, whole
 from trainer.network import Activations, backward, forward
-from trainer.optimiser import adam, clip_factor, follow, freeze
+from trainer.optimiser import adam, clip_factor, freeze
 from trainer.pack import Pack
 from trainer.replay import Batch, insert, sample
 
@@ -98,10 +98,8 @@ def graph_adam(pack: Pack, done: Forwarded, applied: torch.Tensor) -> tuple[torc
     alive = freeze(pack.counters, norm, done.loss)
     factor = clip_factor(norm, pack.signals["clip_norm"])
     online, target = pack.online, pack.target
-    adam(
-        online.params, applied, pack.first_moment, pack.second_moment, pack.signals, pack.counters, factor, alive
-    )
-    follow(target.params, online.params, pack.signals["target_rate"], alive)
+    moments = pack.first_moment, pack.second_moment
+    adam(online.params, target.params, applied, *moments, pack.signals, pack.counters, factor, alive)
     online.iterate()
     target.iterate()
     pack.counters["updates"].add_(1)
@@ -109,7 +107,7 @@ def graph_adam(pack: Pack, done: Forwarded, applied: torch.Tensor) -> tuple[torc
 
 
 def update(pack: Pack, diagnose: bool) -> None:
-    """One optimiser update of every member; `diagnose` also measures all gems and component norms, and changes no bit."""
+    """One optimiser update of every member. `diagnose` also measures all gems and norms, and changes no bit of it."""
     done = graph_forward(pack)
     applied = pack.row("c51_bs")
     applied.copy_(pack.row("c51") * done.scale[:, None])

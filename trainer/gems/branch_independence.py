@@ -25,6 +25,7 @@ class BranchIndependence(Gem):
 
     name = "g6_branch_indep"
     inputs = ("direction_hidden", "magnitude_hidden")
+    coefficient = 1e-4  # a sum over all pairs of units: of the order of 100 at the start
     may_duplicate = ("noisy_nets", "ensemble_kl")
 
     def forward(self, ctx: GemContext) -> torch.Tensor:

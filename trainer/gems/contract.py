@@ -59,11 +59,16 @@ class Measure:
 
 
 class Gem(ABC):
-    """Base class; `name` is lower case with underscores and unique in an experiment."""
+    """Base class; `name` is lower case with underscores and unique in an experiment.
+
+    `coefficient` is the weight that the gem would carry in the loss: it scales the size that a probe reports. The
+    configuration can override it; a wired gem is weighted by its dose instead.
+    """
 
     name: ClassVar[str]
     inputs: ClassVar[tuple[str, ...]]
     may_duplicate: ClassVar[tuple[str, ...]] = ()
+    coefficient: ClassVar[float] = 0.1
 
     @abstractmethod
     def forward(self, ctx: GemContext) -> torch.Tensor:

@@ -29,6 +29,7 @@ class TemporalConsistency(Gem):
 
     name = "g10_temporal"
     inputs = ("direction_q", "next_direction_q", "magnitude_q", "next_magnitude_q")
+    coefficient = 1.0  # at most 2 log 2
     may_duplicate = ("spectral_norm",)
 
     def forward(self, ctx: GemContext) -> torch.Tensor:

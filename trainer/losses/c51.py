@@ -1,10 +1,10 @@
 """Categorical distributional loss (Bellemare, Dabney, Munos 2017, arXiv 1707.06887) for two branches.
 
-Double DQN: the online network chooses the next action of each branch, the target network evaluates it. Both branches learn
-the same target, the projected mixture of the two next-state branch distributions: the mixture has the mean that Tavakoli
-et al. found best for branching (arXiv 1711.08946) and stays a distribution. Where the next direction is flat the
-magnitude has no meaning, so the direction branch stands alone there; where the direction taken is flat, the magnitude
-branch is not trained on that sample.
+Double DQN: the online network chooses the next action of each branch, the target network evaluates it. Both branches
+learn the same target, the projected mixture of the two next-state branch distributions: the mixture has the mean that
+Tavakoli et al. found best for branching (arXiv 1711.08946) and stays a distribution. Where the next direction is flat
+the magnitude has no meaning, so the direction branch stands alone there; where the direction taken is flat, the
+magnitude branch is not trained on that sample.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
+import numba_kernels as nk
 from trainer.network import action_values
 
 FLAT = 1  # index of "flat" among the directions short, flat, long
@@ -51,10 +52,9 @@ def project(p: torch.Tensor, reward: torch.Tensor, discount: torch.Tensor, suppo
     `p` `[P, B, K]`; `reward` (n-step return) and `discount` (gamma^m, 0 after termination) `[P, B]`. Mass is kept when
     a shifted atom falls exactly on an atom or outside the support, because the hat functions sum to one everywhere.
     """
-    low, high, spacing = support[0], support[-1], support[1] - support[0]
-    shifted = (reward[..., None] + discount[..., None] * support).clamp(low, high)
-    hats = (1.0 - (shifted[..., None, :] - support[:, None]).abs() / spacing).clamp(0.0, 1.0)
-    return (hats * p[..., None, :]).sum(-1)
+    out = torch.empty_like(p)
+    nk.categorical_projection(p, reward, discount, support, out)
+    return out
 
 
 @dataclass(frozen=True)
