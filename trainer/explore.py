@@ -26,7 +26,7 @@ def epsilon(signals: Signals, counters: Counters) -> torch.Tensor:
 def explore(
     direction: torch.Tensor, magnitude: torch.Tensor, probability: torch.Tensor, u: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A uniform pair instead of the greedy one with `probability` `[P]`; `u` `[P, 3, E]`: coin, direction, magnitude."""
+    """A uniform pair instead of the greedy one with `probability` `[P]`; `u` `[P, 3, E]`: coin and the two choices."""
     random = u[:, 0] < probability[:, None]
     random_direction = (u[:, 1] * DIRECTIONS).long().clamp_(max=DIRECTIONS - 1)
     random_magnitude = (u[:, 2] * MAGNITUDES).long().clamp_(max=MAGNITUDES - 1)
