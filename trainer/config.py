@@ -42,7 +42,7 @@ class DataConfig(Frozen):
     """Where the bars come from and how strictly they are read."""
 
     source: str = "us-daily"  # a bundled name or a path to a CSV or Parquet file
-    symbols: tuple[str, ...] = ("AAPL", "IBM", "MSFT")  # empty: every symbol in the source
+    symbols: tuple[str, ...] = ()  # empty: every symbol in the source
     adjust: Literal["auto", "none"] = "auto"  # auto: scale open, high, low, close by adjusted close / close
     on_bad: Literal["raise", "drop"] = "raise"
     on_duplicate: Literal["raise", "first", "last"] = "raise"
