@@ -129,16 +129,19 @@ def branch_gradient_kernel(own, own_moments, own_squares, other, other_moments, 
     for start in range(0, height, TILE):
         k = start + column
         other_part[line, column] = float32(0.0)
-        covariance_part[line, column] = float32(0.0)
         if b < samples and k < height:
             other_part[line, column] = _standardise_cuda(
                 other[lane, b, k], other_moments[lane, 0, k], other_moments[lane, 1, k]
             )
-        if turned == 1:
+        entry = float32(0.0)
+        if turned == 1:  # both ways neighbouring threads read neighbouring entries
             if start + line < height and j + column < width:
-                covariance_part[line, column] = covariance[lane, start + line, j + column]
-        elif j + line < width and k < height:
-            covariance_part[column, line] = covariance[lane, j + line, k]
+                entry = covariance[lane, start + line, j + column]
+            covariance_part[line, column] = entry
+        else:
+            if j + line < width and k < height:
+                entry = covariance[lane, j + line, k]
+            covariance_part[column, line] = entry
         cuda.syncthreads()
         for i in range(TILE):
             projected = fma(other_part[line, i], covariance_part[i, column], projected)

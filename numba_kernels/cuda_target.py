@@ -10,35 +10,36 @@ from numba import cuda as _cuda
 from numba.core import config
 
 from .cache import cache_directory, caching_into_our_folder
-from .fma import fma as python_fma
 from .retarget import retarget
 
 cuda: Any = _cuda  # numba.cuda describes neither thread indices nor stubs to a type checker
-SIMULATED = bool(
-    getattr(config, "ENABLE_CUDASIM", 0)
-)  # set by tests; tensors on the CPU use the CPU twins all the same
 
-if not SIMULATED and getattr(cuda, "implementation", "") != "NVIDIA":
+if getattr(config, "ENABLE_CUDASIM", 0):
+    raise ImportError(
+        "unset NUMBA_ENABLE_CUDASIM: kernels are simulated by numba_kernels.simulator, not by numba's simulator"
+    )
+if getattr(cuda, "implementation", "") != "NVIDIA":
     raise ImportError(
         "the kernels need the numba-cuda package, not numba's built-in CUDA target: pip install numba-cuda"
     )
 
-if not SIMULATED:
-    from numba.cuda.core import config as cuda_config
-
-fma = python_fma if SIMULATED else cuda.fma
+from numba.cuda.core import config as cuda_config  # noqa: E402  the plain message above comes first
 
 
 def cuda_kernel(block: int) -> Callable[[Callable], Any]:
     """Decorates a kernel that is launched with `block` threads a block. Compiled later, by `CudaKernel.specialise`."""
-    if SIMULATED:
-        return cuda.jit
     return cuda.jit(launch_bounds=block)
 
 
 def cuda_function(function: Callable) -> Any:
-    """A function that kernels call. The simulator runs it as it is."""
-    return function if SIMULATED else cuda.jit(device=True)(function)
+    """A function that kernels call; compiled into them."""
+    return cuda.jit(device=True)(function)
+
+
+@cuda_function
+def fma(a, b, c):
+    """a*b + c with one rounding, of three float32 or three float64."""
+    return cuda.fma(a, b, c)
 
 
 def for_cuda(arithmetic: types.ModuleType) -> types.SimpleNamespace:
@@ -59,7 +60,7 @@ def has_compiler() -> bool:
     return bool(nvvm.is_available())
 
 
-def configure(dispatcher: Any, grid: tuple[int, ...], block: int | tuple[int, int], stream: int) -> Any:
+def configure(dispatcher: Any, grid: tuple[int, ...], block: int, stream: int) -> Any:
     """`dispatcher` set up to launch on the CUDA stream with the handle `stream`. Small grids are no mistake here."""
     warn = cuda_config.CUDA_LOW_OCCUPANCY_WARNINGS
     cuda_config.CUDA_LOW_OCCUPANCY_WARNINGS = 0

@@ -27,7 +27,7 @@ class CudaKernel:
 
     body: Any
     arguments: tuple[Argument, ...]
-    block: int | tuple[int, int]
+    block: int
     float64: bool = False
     _compiled: dict[int, Any] = dataclasses.field(default_factory=dict)
     _bound: dict[tuple, tuple[Any, list[Any]]] = dataclasses.field(default_factory=dict)
@@ -35,10 +35,6 @@ class CudaKernel:
     @property
     def name(self) -> str:
         return self.body.py_func.__name__
-
-    @property
-    def threads(self) -> int:
-        return self.block if isinstance(self.block, int) else self.block[0] * self.block[1]
 
     @property
     def signature(self) -> Any:
@@ -51,7 +47,7 @@ class CudaKernel:
             if torch.cuda.is_current_stream_capturing():
                 raise LaunchError(f"{self.name} is not compiled yet: call warmup('cuda') before capturing a CUDA graph")
             with _current(device), one_compiler_at_a_time(), _plain_message_without_nvvm():
-                compiled = cuda_target.compile_for_current_device(self.body.py_func, self.signature, self.threads)
+                compiled = cuda_target.compile_for_current_device(self.body.py_func, self.signature, self.block)
             self._compiled[device] = compiled
         return compiled
 

@@ -75,11 +75,17 @@ class Operation:
         return arrays
 
     def compile_cpu(self) -> Any:
-        """Compiles the CPU twin for its one signature, or loads it from the cache."""
+        """The CPU twin's machine code for its one signature, compiled or loaded from the cache.
+
+        The entry point is called directly. numba's dispatcher would guess types from the values (a Python int as
+        int64 where the signature says uint64) and quietly compile a second version for them; the arguments are
+        checked already.
+        """
         if self._compiled is None:
             with one_compiler_at_a_time():
                 self.cpu.compile(self.cpu_signature)
-            self._compiled = self.cpu
+            self.cpu.disable_compile()
+            self._compiled = self.cpu.overloads[self.cpu_signature.args].entry_point
         return self._compiled
 
     def warm(self, device: torch.device) -> float:
