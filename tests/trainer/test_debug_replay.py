@@ -261,7 +261,7 @@ def test_the_same_bars_are_not_a_difference(experiment):
 
 REAL = """
 import sys
-from trainer.config import BUILTIN_GEMS, ArmConfig, GemConfig, Member, NetworkConfig, TrainerConfig, TrialSpec
+from trainer.config import BUILTIN_GEMS, ArmConfig, DataConfig, GemConfig, Member, NetworkConfig, TrainerConfig, TrialSpec
 from trainer.debug import replay
 from trainer.loop import run_trial
 from trainer.record import TrialStore
@@ -275,7 +275,8 @@ trainer = TrainerConfig(epochs=2, updates_per_epoch=5, score_epochs=1, batch_siz
                         network=NetworkConfig(trunk=(16, 16), head=8, atoms=11))
 arm = ArmConfig(name="base", gems={name: GemConfig() for name in BUILTIN_GEMS})
 members = tuple(Member(arm="base", seed=seed, fold=0) for seed in (0, 1))
-spec = TrialSpec(key="real-b0", config_key="real", trainer=trainer, arms=(arm,), members=members)
+spec = TrialSpec(key="real-b0", config_key="real", data=DataConfig(symbols=("AAPL",)), trainer=trainer, arms=(arm,),
+                 members=members)
 for reporter in (Cut, StoreReporter):
     with TrialStore(sys.argv[1], spec) as store:
         run_trial(spec, reporter(store))
