@@ -11,9 +11,11 @@ from analysis.baselines import against_baselines, buy_and_hold
 from analysis.boundaries import nominal_levels
 from analysis.load import Experiment, load
 from analysis.purity import Purity
+from analysis.report import write_report
 from analysis.rules import VerdictRules, planned_rules
 from analysis.signals import signals
 from analysis.spread import best_epochs, configuration_spread, learned, variance_sources
+from analysis.tables import print_report
 from analysis.verdict import Verdict, judge_signal, verdicts
 from trainer.sharpe import FLOOR, SharpeEstimate, iqm, sharpe
 
@@ -34,8 +36,10 @@ __all__ = [
     "load",
     "nominal_levels",
     "planned_rules",
+    "print_report",
     "sharpe",
     "signals",
     "variance_sources",
     "verdicts",
+    "write_report",
 ]

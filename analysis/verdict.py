@@ -154,7 +154,7 @@ def needed_units(sizes: np.ndarray, rules: VerdictRules, n_gems: int) -> int | N
 
 
 def _decide(base: Verdict, sizes: np.ndarray, rules: VerdictRules, n_gems: int) -> Verdict:
-    limit = f"limit {percent(rules.zero_limit)}"
+    limit = f"limit {100.0 * rules.zero_limit:g} %"
     if not len(sizes) and base.absent:
         return replace(base, grade="not measured", reason=f"no size in any configuration ({base.absent[0]})")
     if not base.looks:

@@ -1,0 +1,52 @@
+"""The state of training in a few lines: medians over the base members, first measured epoch against the last."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from analysis.load import Experiment
+
+GAUGES = ("loss/c51", "q_gap", "edge_mass", "grad/applied", "grad/clip_factor", "grad/c51_budget")
+ACTIONS = ("short", "flat", "long", "third", "two_thirds", "full")
+
+
+def health_curves(experiment: Experiment, columns: tuple[str, ...]) -> dict[str, pd.DataFrame]:
+    """For each recorded column: epoch -> low, median, high (quartiles over base members that are not frozen)."""
+    if "arm" not in experiment.epochs.columns:
+        return {}
+    rows = experiment.epochs[(experiment.epochs["arm"] == "base") & (experiment.epochs["status"] == "ok")]
+    found = {}
+    for column in columns:
+        if column in rows.columns and rows[column].notna().any():
+            quartiles = rows.groupby("epoch")[column].quantile([0.25, 0.5, 0.75]).unstack().dropna(how="all")
+            found[column] = quartiles.set_axis(["low", "median", "high"], axis=1)
+    return found
+
+
+def health_lines(experiment: Experiment) -> list[str]:
+    """HEALTH lines as text; three zeros as in the log: `-` cannot reach or not measured, `0` exact, else a number."""
+    columns = tuple(name for name in experiment.epochs.columns if name.startswith("grad/") and name.endswith("/trunk"))
+    curves = health_curves(experiment, (*GAUGES, *(f"act/{name}" for name in ACTIONS), *columns))
+    lines = []
+    gauges = [f"{name}={_first_last(curves[name])}" for name in GAUGES if name in curves]
+    lines += _lines("HEALTH", gauges, 3)
+    shares = [f"{name}={curves[f'act/{name}']['median'].iloc[-1]:.2f}" for name in ACTIONS if f"act/{name}" in curves]
+    lines += _lines("HEALTH act", shares, 6)
+    trunk = [f"{name.split('/')[1]}={_show(curves[name]['median'].iloc[-1])}" for name in columns if name in curves]
+    return lines + _lines("HEALTH grad_trunk", trunk, 3)
+
+
+def _first_last(curve: pd.DataFrame) -> str:
+    first, last = curve["median"].iloc[0], curve["median"].iloc[-1]
+    return f"{_show(first)}->{_show(last)}"
+
+
+def _show(value: float) -> str:
+    if np.isnan(value):
+        return "-"
+    return "0" if value == 0.0 else f"{value:.3g}"
+
+
+def _lines(group: str, items: list[str], width: int) -> list[str]:
+    return [f"{group} [{' '.join(items[start : start + width])}]" for start in range(0, len(items), width)]

@@ -1,0 +1,135 @@
+"""The figures of the report. Each function draws on the matplotlib axes that it is given and returns nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from analysis.svg import ACCENT, BAD, GOOD, INK, MUTED, RULE, WARN
+from analysis.text import percent
+from analysis.verdict import Verdict
+from trainer.sharpe import FLOOR
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = {"DELETE": BAD, "INVALID": BAD, "MORE TRIALS": WARN, "WIRE": GOOD}
+MOST_LINES = 48  # beyond, single runs are no longer told apart: a band is drawn
+MOST_POINTS = 150  # of one line
+
+
+def gem_sizes(axes: Axes, found: list[Verdict], sizes: Mapping[str, np.ndarray], limit: float) -> None:
+    """Size of each gem per configuration on a log axis, its repeated interval at the deciding look, and the limit.
+
+    `sizes`: gem -> shares of |c51_bs|, one a configuration. What is below the axis stands at its left edge, hollow.
+    """
+    low = _log_floor(sizes, limit)
+    for row, verdict in enumerate(found):
+        values = sizes[verdict.gem]
+        colour, y = COLOURS[verdict.label], np.full(len(values), row, dtype=float)
+        zero = values <= low
+        axes.plot(values[~zero], y[~zero] + 0.18, "o", ms=4.5, color=colour, alpha=0.55, mew=0)
+        axes.plot(np.full(zero.sum(), low), y[zero] + 0.18, "o", ms=4.5, mfc="none", mec=colour)
+        if verdict.looks:
+            span = np.maximum([*verdict.interval], low)
+            axes.plot(span, [row - 0.15] * 2, "-", color=colour, lw=3, solid_capstyle="butt")
+            drawn = verdict.estimate > low
+            axes.plot(
+                [max(verdict.estimate, low)], [row - 0.15], "D", ms=5, mec=colour, mfc=colour if drawn else "none"
+            )
+            if not drawn:
+                axes.text(low * 1.15, row - 0.15, percent(verdict.estimate), va="center", color=colour)
+    axes.axvline(limit, color=INK, lw=1, ls="--")
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(_share)
+    axes.set_xlim(low / 1.6, max(max((v.max() for v in sizes.values() if len(v)), default=1.0) * 2.0, 10.0 * limit))
+    axes.set_yticks(range(len(found)), [verdict.gem for verdict in found])
+    axes.set_ylim(len(found) - 0.5, -0.6)
+    axes.set_xlabel(f"|coef × grad gem| / |c51_bs|; dashed: limit {100 * limit:g} %")
+
+
+def _share(value: float, _position: float) -> str:
+    return f"{100.0 * value:g} %"
+
+
+def _log_floor(sizes: Mapping[str, np.ndarray], limit: float) -> float:
+    positive = [values[values > 1e-9].min() for values in sizes.values() if (values > 1e-9).any()]
+    return min([limit / 10.0, *(value / 2.0 for value in positive)])
+
+
+def size_over_epochs(axes: Axes, panel: pd.DataFrame, limit: float, colour: str) -> None:
+    """`panel`: epoch x configuration, size as a share of |c51_bs|; thin: configurations, thick: geometric mean."""
+    positive = panel.where(panel > 0.0)
+    shown = positive.iloc[:, :MOST_LINES]
+    axes.plot(shown.index, shown.to_numpy(), "-", color=colour, lw=0.8, alpha=0.4)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.exp(np.log(positive).mean(axis=1))
+    if mean.notna().any():
+        axes.plot(mean.index, mean, "-", color=colour, lw=2)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(_share)
+        low, high = float(np.nanmin(positive.to_numpy())), float(np.nanmax(positive.to_numpy()))
+        axes.set_ylim(min(low, limit) / 2.0, max(high, limit) * 2.0)
+        axes.axhline(limit, color=INK, lw=1, ls="--")
+    else:
+        axes.text(0.5, 0.5, "exactly 0 at every epoch", ha="center", transform=axes.transAxes)
+        axes.set_yticks([])
+        axes.set_xlim(panel.index.min(), panel.index.max() + 1)
+    axes.set_xlabel("epoch")
+
+
+def sharpe_strip(axes: Axes, scores: pd.DataFrame, holding: float | None) -> None:
+    """Scores of the base runs by configuration: dots are seeds, the tick their mean, the line +- one HAC error."""
+    order = scores.groupby("config", sort=False)["sharpe"].mean().sort_values(ascending=False)
+    for row, (config, mean) in enumerate(order.items()):
+        own = scores[scores["config"] == config]
+        error = own["sharpe_se"].mean()
+        axes.plot([mean - error, mean + error], [row, row], "-", color=RULE, lw=5, solid_capstyle="butt", zorder=1)
+        fine, failed = own[~own["failed"]], own[own["failed"]]
+        axes.plot(fine["sharpe"], np.full(len(fine), row), "o", ms=4.5, color=ACCENT, alpha=0.75, mew=0)
+        axes.plot(failed["sharpe"], np.full(len(failed), row), "x", ms=6, color=BAD, mew=1.6)
+        axes.plot([mean, mean], [row - 0.3, row + 0.3], "-", color=INK, lw=2)
+    axes.axvline(0.0, color=MUTED, lw=0.8)
+    if holding is not None:
+        axes.axvline(holding, color=GOOD, lw=1.2, ls="--")
+    axes.set_yticks(range(len(order)), list(order.index), fontsize=8)
+    axes.set_ylim(len(order) - 0.4, -0.6)
+    low, high = axes.get_xlim()
+    axes.set_xlim(max(low, FLOOR - 0.3), high)
+    axes.set_xlabel("judge Sharpe, annualised" + ("; dashed: buy and hold" if holding is not None else ""))
+
+
+def equity(axes: Axes, curves: pd.DataFrame, holding: pd.Series | None) -> None:
+    """Growth of 1 over a judge span. `curves`: timestamp x run; thin: runs (beyond 48 a band), thick: median."""
+    growth = _thin((1.0 + curves).cumprod())
+    stamps = growth.index.tz_convert(None).to_numpy()
+    if growth.shape[1] <= MOST_LINES:
+        axes.plot(stamps, growth.to_numpy(), "-", color=ACCENT, lw=0.6, alpha=0.4)
+    else:
+        low, high = growth.quantile(0.05, axis=1), growth.quantile(0.95, axis=1)
+        axes.fill_between(stamps, low, high, color=ACCENT, alpha=0.2, lw=0)
+    axes.plot(stamps, growth.median(axis=1), "-", color=ACCENT, lw=2, label="runs, median")
+    if holding is not None:
+        held = _thin((1.0 + holding).cumprod().to_frame()).iloc[:, 0]
+        axes.plot(held.index.tz_convert(None).to_numpy(), held, "--", color=GOOD, lw=1.5, label="buy and hold")
+    axes.axhline(1.0, color=MUTED, lw=0.8)
+    axes.legend(loc="best", fontsize=8)
+    axes.set_ylabel("growth of 1")
+
+
+def _thin(table: pd.DataFrame) -> pd.DataFrame:
+    if len(table) <= MOST_POINTS:
+        return table
+    return table.iloc[np.unique(np.linspace(0, len(table) - 1, MOST_POINTS).round().astype(int))]
+
+
+def health_curve(axes: Axes, curve: pd.DataFrame, label: str) -> None:
+    """`curve`: epoch -> low, median, high over the base members."""
+    axes.fill_between(curve.index, curve["low"], curve["high"], color=ACCENT, alpha=0.2, lw=0)
+    axes.plot(curve.index, curve["median"], "-", color=ACCENT, lw=2)
+    axes.set_xlabel("epoch")
+    axes.set_ylabel(label)
+    axes.set_ylim(bottom=min(0.0, float(curve["low"].min())))

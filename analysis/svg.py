@@ -1,0 +1,58 @@
+"""Matplotlib figures as inline SVG: equal bytes for equal data, colours as CSS variables, text in the page's font."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Drawn with these colours, which become variables so that one figure serves the light and the dark page.
+INK, MUTED, RULE = "#101112", "#707172", "#d0d1d2"
+ACCENT, GOOD, WARN, BAD = "#2060d0", "#107a50", "#8a6a00", "#b02020"
+VARIABLES = {
+    INK: "ink", MUTED: "muted", RULE: "rule", ACCENT: "accent", GOOD: "good", WARN: "warn", BAD: "bad",
+}  # fmt: skip
+WIDTH = 4.8  # inches; narrow enough to be read on a telephone
+
+STYLE: Any = {
+    "svg.fonttype": "none", "font.size": 9.5, "figure.facecolor": "none", "axes.facecolor": "none",
+    "savefig.facecolor": "none", "axes.edgecolor": MUTED, "axes.labelcolor": INK, "text.color": INK,
+    "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10, "axes.titlelocation": "left",
+    "axes.titleweight": "bold", "legend.frameon": False, "legend.labelcolor": INK, "path.simplify": True,
+    "path.simplify_threshold": 0.3, "axes.formatter.useoffset": False,
+    "axes.unicode_minus": True, "date.converter": "concise", "figure.constrained_layout.use": True,
+}  # fmt: skip
+
+
+def figure_svg(name: str, draw: Callable[[Axes], None], text: str, height: float = 2.7) -> str:
+    """Draw one panel and return its `<svg>` element; `text` is the alternative for who cannot see it."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({**STYLE, "svg.hashsalt": name}):
+        figure = Figure(figsize=(WIDTH, height))
+        draw(figure.add_subplot())
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return _inline(buffer.getvalue(), text)
+
+
+def _inline(source: str, text: str) -> str:
+    """Keeps the element alone: no prologue, no metadata, no sizes in points, short numbers."""
+    body = source[source.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = re.sub(r'<g id="[^"]*">', "<g>", body)
+    body = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", body)
+    body = re.sub(r'(?<= )(d|x|y|transform)="[^"]*"', lambda found: re.sub(r"(\.\d)\d+", r"\1", found[0]), body)
+    for colour, variable in VARIABLES.items():
+        body = body.replace(colour, f"var(--{variable})")
+    box = re.search(r'viewBox="[^"]*"', body)
+    opening = f'<svg role="img" aria-label="{html.escape(text)}" {box[0] if box else ""}>'
+    body = re.sub(r"<svg[^>]*>", lambda _: opening, body, count=1)
+    return re.sub(r"\s*\n\s*", "\n", body).replace("xlink:href", "href").strip()
