@@ -39,17 +39,21 @@ def launch(
 ) -> dict[str, str]:
     """Run the trials `keys`; returns the error of each that failed for good. Blocks until all ended or were stopped.
 
+    A Ray that this process is already connected to is used and left running; otherwise a local one is started.
+
     An interrupt (Ctrl-C, SIGTERM) stops the trials and returns; what they recorded stays. A second one raises
     KeyboardInterrupt.
     """
     number = len(list(experiment.glob("ray/launch-*")))
-    with _environment(share), _interruptible(progress) as stop:
+    with environment(share), _interruptible(progress) as stop:
         import ray
         from ray import tune
 
         from sweep.ray_callback import ForwardToProgress, StopOnRequest, attached
 
-        _start_ray(ray, share)
+        own = not ray.is_initialized()
+        if own:
+            start_ray(share)
 
         def trial(config: dict[str, Any]) -> None:
             run_key(experiment, config["key"], tune.report, body)
@@ -79,7 +83,8 @@ def launch(
             with attached(progress, stop):
                 tuner.fit()
         finally:
-            ray.shutdown()
+            if own:
+                ray.shutdown()
     return dict(progress.tally.failed)
 
 
@@ -87,7 +92,10 @@ def _key_of(trial: Any) -> str:
     return str(trial.config["key"])
 
 
-def _start_ray(ray: Any, share: Share) -> None:
+def start_ray(share: Share) -> None:
+    """Start a local Ray with room for `share.concurrent` trials and nothing to say. Set `environment(share)` first."""
+    import ray
+
     ray.init(
         num_cpus=share.concurrent * share.machine.threads,
         num_gpus=None if share.gpus else 0,
@@ -102,7 +110,7 @@ def _start_ray(ray: Any, share: Share) -> None:
 
 
 @contextmanager
-def _environment(share: Share) -> Iterator[None]:
+def environment(share: Share) -> Iterator[None]:
     """Variables that workers inherit from this process, taken back afterwards."""
     wanted = QUIET | dict.fromkeys(THREAD_VARIABLES, str(share.machine.threads))
     if not share.gpus:

@@ -16,6 +16,7 @@ from sweep.config import MAX_SEEDS, SweepConfig
 from sweep.errors import ConfigError
 from sweep.search import draw
 from trainer.config import (
+    BUILTIN_GEMS,
     ArmConfig,
     DataConfig,
     Machine,
@@ -49,6 +50,7 @@ def make_plan(config: SweepConfig, machine: Machine) -> Plan:
     from trainer.provenance import environment
 
     section = config.sweep
+    gems = gem_names(config.arms.gems)
     configurations, note = draw(config.space, section.search, section.trials, section.seed)
     trials = list(trial_specs(config, configurations, machine))
     table = _market_table(config.data)
@@ -68,7 +70,7 @@ def make_plan(config: SweepConfig, machine: Machine) -> Plan:
             "periods_per_year": table.periods_per_year,
             "symbols": list(table.symbols),
         },
-        "gems": list(config.arms.gems),
+        "gems": gems,
         "verdict": {
             "rules": rules.to_dict(),
             "rules_hash": rules.hash,
@@ -79,6 +81,18 @@ def make_plan(config: SweepConfig, machine: Machine) -> Plan:
         "versions": environment(machine.device, machine.threads),
     }
     return Plan(data, table.timeline, (note,) if note else ())
+
+
+def gem_names(references: tuple[str, ...]) -> list[str]:
+    """Names of the gems as they stand in records; a user's gem is loaded here, so that a broken one starts nothing."""
+    if set(references) <= set(BUILTIN_GEMS):
+        return list(references)
+    from trainer.gems.registry import GemError, load_gems
+
+    try:
+        return [gem.name for gem in load_gems(references)]
+    except GemError as error:
+        raise ConfigError(f"arms.gems: {error}") from None
 
 
 def block_seeds(seed: int, block: int, count: int) -> tuple[int, ...]:

@@ -48,22 +48,22 @@ class Tally:
         key = max(self.objective_of, key=lambda k: self.objective_of[k])
         return key, self.objective_of[key]
 
-    def remaining_seconds(self, elapsed: float) -> float | None:
-        """Time to the end at the rate of this launch; None before its first epochs."""
+    def remaining_seconds(self, training: float) -> float | None:
+        """Time to the end at the rate of the `training` seconds since the first result; None before the first epoch."""
         if not self.epochs_now:
             return None
         left = max(self.epochs - self.epochs_before - self.epochs_now, 0)
-        return elapsed / self.epochs_now * left
+        return training / self.epochs_now * left
 
-    def line(self, elapsed: float) -> str:
-        """One sentence on the state of the sweep."""
+    def line(self, elapsed: float, training: float) -> str:
+        """One sentence on the state of the sweep, `elapsed` seconds after the launch and `training` after a result."""
         parts = [f"trials {self.done}/{self.trials} done, {len(self.running)} running"]
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
         parts.append(f"epochs {self.epochs_before + self.epochs_now}/{self.epochs}")
         if self.best:
             parts.append(f"best validation IQM {self.best[1]:+.3f} ({self.best[0]})")
-        left = self.remaining_seconds(elapsed)
+        left = self.remaining_seconds(training)
         parts.append(f"{clock(elapsed)} elapsed" + (f", about {clock(left)} left" if left is not None else ""))
         return " · ".join(parts)
 
@@ -96,6 +96,7 @@ class Progress:
         self._now = now
         self._started = now()
         self._last_line = self._started
+        self._first_result: float | None = None
         self._live = None
         if console.is_terminal and not quiet:
             self._live = Live(get_renderable=self._block, console=console, refresh_per_second=2, transient=True)
@@ -118,6 +119,7 @@ class Progress:
         self.tally.running.add(key)
 
     def result(self, key: str, epoch: int, objective: float) -> None:
+        self._first_result = self._first_result or self._now()
         self.tally.result(key, epoch, objective)
         self._plain_line(after=LINE_SECONDS)
 
@@ -144,20 +146,21 @@ class Progress:
         self.phase = "stopping"
         self.said("stopping; the epochs recorded so far are kept (interrupt again to stop at once)")
 
-    def _elapsed(self) -> float:
-        return self._now() - self._started
+    def _line(self) -> str:
+        now = self._now()
+        return self.tally.line(now - self._started, now - (self._first_result or now))
 
     def _plain_line(self, after: float) -> None:
         if self._live is None and self._now() - self._last_line >= after:
             self._last_line = self._now()
-            self.said(self.tally.line(self._elapsed()))
+            self.said(self._line())
 
     def _block(self) -> Group:
         tally = self.tally
         done = tally.epochs_before + tally.epochs_now
         head = Table.grid(padding=(0, 1))
         head.add_row(ProgressBar(total=max(tally.epochs, 1), completed=done, width=40), Text(self.phase, style="dim"))
-        rows: list[Table | Text] = [head, Text(tally.line(self._elapsed()))]
+        rows: list[Table | Text] = [head, Text(self._line())]
         for key in sorted(tally.running & tally.epoch_of.keys()):
             rows.append(Text(f"  {key}  epoch {tally.epoch_of[key]}  IQM {tally.objective_of[key]:+.3f}", style="dim"))
         return Group(*rows)

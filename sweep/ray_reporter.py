@@ -28,8 +28,9 @@ class RayReporter:
         return self.inner.resume()
 
     def epoch(self, record: EpochRecord, state: Callable[[], Checkpoint]) -> bool:
+        row = metrics(record)  # before storing: an epoch that fails the guard is computed again after a resume
         stop = self.inner.epoch(record, state)
-        self.report(metrics(record))
+        self.report(row)
         return stop
 
     def finish(self, summary: dict[str, Any]) -> None:

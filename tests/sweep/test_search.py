@@ -103,7 +103,7 @@ def test_a_grid_crosses_random_draws_so_that_each_draw_meets_every_value():
 def test_a_grid_search_refuses_continuous_distributions_and_too_few_trials():
     with pytest.raises(ConfigError, match=r"trainer.learning_rate: a grid search needs finitely many"):
         draw(space(learning_rate={"uniform": [0.1, 0.2]}), "grid", 8, 0)
-    with pytest.raises(ConfigError, match="set sweep.trials = 3"):
+    with pytest.raises(ConfigError, match=r"set sweep\.trials = 3"):
         draw(space(n_step={"grid": [1, 3, 5]}), "grid", 2, 0)
 
 

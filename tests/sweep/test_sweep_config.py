@@ -132,7 +132,7 @@ def test_a_configuration_file_that_cannot_be_used_is_named(tmp_path, content, na
     path = tmp_path / "mine.toml"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(ConfigError, match="mine.toml") as caught:
+    with pytest.raises(ConfigError, match=r"mine\.toml") as caught:
         read_config(path, [], {})
     assert named in str(caught.value)
 
