@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from dataclasses import dataclass
 
@@ -46,7 +47,11 @@ def cpu_count() -> int:
 
 
 def gpu_count() -> int:
-    """CUDA devices that torch can use."""
+    """CUDA devices that torch can use; torch is only loaded where there is a driver."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
