@@ -22,9 +22,9 @@ ARGUMENTS = declare(
 )
 
 _on_cuda = for_cuda(distribution)
-_shifted_cuda, _hat_cuda = _on_cuda.shifted_atom, _on_cuda.hat
+_position_cuda, _hat_cuda = _on_cuda.grid_position, _on_cuda.hat
 _on_cpu = for_cpu(distribution)
-_shifted_cpu, _hat_cpu = _on_cpu.shifted_atom, _on_cpu.hat
+_position_cpu, _hat_cpu = _on_cpu.grid_position, _on_cpu.hat
 
 
 @cuda_kernel(BLOCK)
@@ -34,16 +34,17 @@ def categorical_projection_kernel(p, reward, discount, support, out):
     position = cuda.shared.array(MOST_ATOMS, float32)
     lane, sample, thread = int32(cuda.blockIdx.x), int32(cuda.blockIdx.y), int32(cuda.threadIdx.x)
     atoms = int32(support.size)
-    low, high = support[0], support[atoms - 1]
-    per_spacing = float32(1.0) / (support[1] - low)
+    low, last = support[0], float32(atoms - int32(1))
+    per_spacing = last / (support[atoms - 1] - low)
+    r, g = reward[lane, sample], discount[lane, sample]
     for j in range(thread, atoms, BLOCK):
         mass[j] = p[lane, sample, j]
-        position[j] = _shifted_cuda(reward[lane, sample], discount[lane, sample], support[j], low, high)
+        position[j] = _position_cuda(mass[j], r, g, support[j], low, per_spacing, last)
     cuda.syncthreads()
     for i in range(thread, atoms, BLOCK):
         total = float32(0.0)
         for j in range(atoms):
-            weight = _hat_cuda(position[j], support[i], per_spacing)
+            weight = _hat_cuda(position[j], float32(i))
             total = fma(mass[j], position[j] if math.isnan(position[j]) else weight, total)
         out[lane, sample, i] = total
 
@@ -51,21 +52,21 @@ def categorical_projection_kernel(p, reward, discount, support, out):
 @cpu_kernel
 def categorical_projection_cpu(p, reward, discount, support, out):
     atoms = support.size
-    low, high = support[0], support[atoms - 1]
-    per_spacing = float32(1.0) / (support[1] - low)
+    low, last = support[0], float32(atoms - 1)
+    per_spacing = last / (support[atoms - 1] - low)
     for lane in range(p.shape[0]):
         for sample in range(p.shape[1]):
-            row = out[lane, sample]
+            row, r, g = out[lane, sample], reward[lane, sample], discount[lane, sample]
             row[:] = float32(0.0)
             for j in range(atoms):
                 mass = p[lane, sample, j]
-                position = _shifted_cpu(reward[lane, sample], discount[lane, sample], support[j], low, high)
-                if math.isnan(position) or not math.isfinite(mass):
+                position = _position_cpu(mass, r, g, support[j], low, per_spacing, last)
+                if math.isnan(position):
                     row[:] = np.nan
                     break
-                near = int64((position - low) * per_spacing)
-                for i in range(max(near - 1, 0), min(near + 3, atoms)):  # every other hat is exactly 0 here
-                    row[i] = cpu_fma(mass, _hat_cpu(position, support[i], per_spacing), row[i])
+                near = int64(position)
+                for i in range(near, min(near + 2, atoms)):  # every other hat is exactly 0 here
+                    row[i] = cpu_fma(mass, _hat_cpu(position, float32(i)), row[i])
 
 
 KERNEL = CudaKernel(categorical_projection_kernel, ARGUMENTS, BLOCK)
