@@ -1,0 +1,91 @@
+"""The flat parameter buffer: slices partition it, tensors are aligned, padding stays exactly zero."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_trial import started, tiny_spec
+
+from trainer.config import NetworkConfig
+from trainer.params import ALIGN, SLICES, make_layout
+from trainer.step import iterate
+
+sizes = st.integers(1, 70)
+networks = st.builds(NetworkConfig, trunk=st.tuples(sizes, sizes), head=sizes, atoms=st.integers(2, 60))
+
+
+@settings(max_examples=30, deadline=None)
+@given(observation=sizes, network=networks)
+def test_slices_partition_the_buffer(observation, network):
+    layout = make_layout(observation, network)
+    ends = 0
+    for name in SLICES:
+        start, stop = layout.slices[name]
+        assert start == ends
+        assert stop > start
+        ends = stop
+    assert ends == layout.total
+    assert layout.slice_starts().tolist() == [layout.slices[name][0] for name in SLICES] + [layout.total]
+
+
+@settings(max_examples=30, deadline=None)
+@given(observation=sizes, network=networks)
+def test_each_tensor_lies_in_its_slice_on_a_boundary_and_touches_no_other(observation, network):
+    layout = make_layout(observation, network)
+    names = [tensor.name for tensor in layout.tensors]
+    assert len(set(names)) == len(names)
+    for tensor in layout.tensors:
+        start, stop = layout.slices[tensor.slice]
+        assert start <= tensor.start < tensor.stop <= stop
+        assert tensor.start * 4 % 128 == 0
+        assert tensor.row_stride % ALIGN == 0
+    marks = torch.zeros(1, layout.total)
+    for view in layout.views(marks).values():
+        view.add_(1)
+    assert set(marks.unique().tolist()) <= {0.0, 1.0}
+    assert torch.equal(marks[0] == 0, layout.padding())
+
+
+def test_order_of_the_tensors_and_their_shapes():
+    layout = make_layout(32, NetworkConfig(trunk=(64, 48), head=16, atoms=51))
+    names = "w_s1 b_s1 w_s2 b_s2 w_v1 b_v1 w_v2 b_v2 w_d1 b_d1 w_d2 b_d2 w_m1 b_m1 w_m2 b_m2 w_p b_p"
+    assert [tensor.name for tensor in layout.tensors] == names.split()
+    shapes = {tensor.name: (tensor.rows, tensor.columns) for tensor in layout.tensors}
+    assert shapes["w_s1"] == (32, 64)
+    assert shapes["w_s2"] == (64, 48)
+    assert shapes["w_v2"] == (16, 51)
+    assert shapes["w_d2"] == shapes["w_m2"] == (16, 153)
+    assert shapes["w_p"] == (48 + 7, 48)
+    assert {tensor.name: tensor.row_stride for tensor in layout.tensors}["w_d2"] == 160
+
+
+def test_views_share_the_memory_of_a_row_of_a_larger_buffer():
+    layout = make_layout(5, NetworkConfig(trunk=(8, 8), head=8, atoms=11))
+    rows = torch.zeros(3, 2, layout.total)
+    layout.views(rows[1])["w_s2"][1, 2, 3] = 7.0
+    spec = next(tensor for tensor in layout.tensors if tensor.name == "w_s2")
+    assert rows[1, 1, spec.start + 2 * spec.row_stride + 3] == 7.0
+    assert rows.count_nonzero() == 1
+
+
+def test_initial_weights_follow_the_inputs_of_their_layer(market_file):
+    pack = started(tiny_spec(market_file))
+    inputs = {"w_s1": 32, "b_s1": 32, "w_s2": 8, "b_s2": 8, "w_d2": 8, "b_d2": 8, "w_p": 15, "b_p": 15}
+    for name, count in inputs.items():
+        largest = float(pack.online.weights[name].abs().max())
+        assert 0.5 * count**-0.5 < largest <= count**-0.5
+    assert torch.equal(pack.online.params, pack.target.params)
+
+
+@pytest.mark.parametrize("arm", ["base", "wired"])
+def test_padding_is_zero_after_training(market_file, arm):
+    pack = started(tiny_spec(market_file, [f"{arm} 0 0", f"{arm} 1 1"]))
+    before = pack.online.params.clone()
+    with torch.no_grad():
+        for update in range(25):
+            iterate(pack, diagnose=update % 3 == 0)
+    padding = pack.layout.padding()
+    buffers = (pack.online.params, pack.target.params, pack.first_moment, pack.second_moment, *pack.rows)
+    for buffer in buffers:
+        assert not buffer[:, padding].any()
+    assert (pack.online.params != before).sum() > 0.5 * 2 * (~padding).sum()
