@@ -1,0 +1,124 @@
+"""Random arguments for every operation, and comparisons to the bit."""
+
+import numpy as np
+import torch
+
+from numba_kernels import OPERATIONS
+
+INTEGER_OF_SIZE = {1: torch.int8, 4: torch.int32, 8: torch.int64}
+
+
+def walk_table(rows, seed, spread=0.01):
+    """(open, close, years): a random walk of prices with a gap before every open."""
+    steps = np.random.default_rng(seed).normal(0.0, spread, (rows, 2))
+    path = 100.0 * np.exp(np.cumsum(steps.ravel()))
+    return [torch.from_numpy(a.copy()) for a in (path[0::2], path[1::2], np.full(rows, 1.0 / 252.0))]
+
+
+def uniform(g, lanes, size):
+    return [word(g, lanes), 3, word(g, lanes), torch.zeros(lanes, 3 * size)]
+
+
+def slice_norms(g, lanes, size):
+    starts = torch.tensor([0, 0, 1, 37 * size, 41 * size])
+    return [normal(g, 2, lanes, 41 * size), starts, torch.zeros(2, lanes, 4)]
+
+
+def branch_independence(g, lanes, size):
+    shape = (lanes, size + 2, size), (lanes, size + 2, size // 2 + 1)
+    return [*(normal(g, *s) for s in shape), ones(lanes), torch.zeros(lanes), *(torch.zeros(s) for s in shape)]
+
+
+def temporal_consistency(g, lanes, size):
+    q, q_next = normal(g, lanes, size, 3), normal(g, lanes, size, 3)
+    weight, temperature = positive(g, lanes, size), positive(g, lanes) + 0.5
+    return [
+        q,
+        q_next,
+        weight,
+        temperature,
+        ones(lanes),
+        torch.zeros(lanes, size),
+        *(torch.zeros(q.shape) for _ in "ab"),
+    ]
+
+
+def predictive_coding(g, lanes, size):
+    shape = (lanes, size, 2 * size + 1)
+    weight = positive(g, lanes, size)
+    return [normal(g, *shape), normal(g, *shape), weight, ones(lanes), torch.zeros(lanes, size), torch.zeros(shape)]
+
+
+def lane_mean(g, lanes, size):
+    return [normal(g, lanes, 11 * size), positive(g, lanes, 11 * size), torch.zeros(lanes)]
+
+
+def market_step(g, lanes, size):
+    walks = lambda high: torch.randint(high, (lanes, size), generator=g)
+    row, target, choice = walks(20), walks(7), walks(7)
+    weight, equity = (torch.rand(lanes, size, generator=g, dtype=torch.float64) + s for s in (-0.5, 0.5))
+    return [*walk_table(40, 1), row, target, weight, equity, choice, costs(lanes), weight * 0, walks(1).int()]
+
+
+def evaluation_scan(g, lanes, size):
+    row0 = torch.arange(lanes * 2).view(lanes, 2) % 5
+    length = torch.full((lanes, 2), size) - row0 % 3
+    choice = torch.randint(7, (lanes, 2, size, 7), generator=g).to(torch.int8)
+    outputs = [torch.zeros(lanes, 2, size, dtype=kind) for kind in (torch.float64, torch.int8, torch.float64)]
+    return [*walk_table(size + 8, 2), row0, length, choice, costs(lanes), *outputs, torch.zeros(lanes, 2).int()]
+
+
+def categorical_projection(g, lanes, size):
+    p = torch.softmax(normal(g, lanes, size, 21), -1)
+    return [p, normal(g, lanes, size), torch.full((lanes, size), 0.97), torch.linspace(-4, 4, 21), torch.zeros(p.shape)]
+
+
+def adam_step(g, lanes, size):
+    coefficients = torch.tensor([[0.5, 1e-3, 0.9, 0.999, 2.0, 1e-8, 0.01]]).repeat(lanes, 1)
+    rows = [normal(g, lanes, 5 * size) for _ in range(5)]
+    return [rows[0], coefficients, ones(lanes), rows[1], rows[2], rows[3].abs(), rows[4]]
+
+
+def normal(g, *shape):
+    return torch.randn(*shape, generator=g)
+
+
+def positive(g, *shape):
+    return torch.rand(*shape, generator=g) + 0.1
+
+
+def ones(lanes):
+    return torch.ones(lanes, dtype=torch.int32)
+
+
+def word(g, lanes):
+    return torch.randint(-(2**63), 2**63 - 1, (lanes,), generator=g)
+
+
+def costs(lanes):
+    """Trade rate, financing, borrow, band, bankruptcy equity; a row a lane."""
+    return torch.tensor([[0.003, 0.02, 0.05, 0.0, 0.05]], dtype=torch.float64).repeat(lanes, 1)
+
+
+BY_NAME = {operation.name: operation for operation in OPERATIONS}
+
+
+def arguments(name, lanes=3, size=8, seed=0):
+    """Fresh arguments of the operation `name`."""
+    return globals()[name](torch.Generator().manual_seed(seed), lanes, size)
+
+
+def lane_axis(name, i):
+    """The axis of argument i that runs over lanes, or None."""
+    sizes = BY_NAME[name].arguments[i].sizes
+    return sizes.index("P") if "P" in sizes else None
+
+
+def bits(tensor):
+    return tensor.contiguous().view(INTEGER_OF_SIZE[tensor.element_size()])
+
+
+def differing(name, left, right):
+    """Names of the arguments in which two calls differ in any bit."""
+    pairs = zip(BY_NAME[name].arguments, left, right, strict=True)
+    return [a.name for a, x, y in pairs if a.is_tensor and not torch.equal(bits(x), bits(y))]
