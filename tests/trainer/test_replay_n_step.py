@@ -1,0 +1,117 @@
+"""n-step returns from the ring: published vectors, and a slow reference over random histories that wrap."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainer.market import TERMINATED, TRUNCATED
+from trainer.replay import FIELDS, insert, make_replay, sample
+
+
+def filled(columns, environments, rewards, flags):
+    """(replay, bars) after inserting `[bars, E]` histories of one member; rows are unique and tell their origin."""
+    replay = make_replay(1, columns * environments, environments, torch.device("cpu"))
+    for bar, (reward, flag) in enumerate(zip(rewards, flags, strict=True)):
+        index = bar * environments + torch.arange(environments)[None]
+        values = {"row": index * 2, "target": index % 7, "executed": (index + 1) % 7, "direction": index % 3}
+        values |= {
+            "magnitude": (index + 1) % 3,
+            "reward": torch.as_tensor(reward)[None],
+            "flags": torch.as_tensor(flag)[None],
+        }
+        insert(replay, torch.tensor([bar]), **values)
+    return replay, torch.tensor([len(rewards)])
+
+
+def draw(replay, bars, n_step, discount, batch, seed=0):
+    u = torch.from_numpy(np.random.default_rng(seed).random((1, 2, batch), np.float32))
+    return sample(replay, bars, n_step, torch.tensor([discount]), u)
+
+
+VECTORS = {  # rl.md 3.9: r = 1, 2, 3 and gamma = .9
+    "whole window": ([0, 0, 0], 5.23, 0.729),
+    "terminal after the second": ([0, TERMINATED, 0], 2.8, 0.0),
+    "truncated after the second": ([0, TRUNCATED, 0], 2.8, 0.81),
+    "terminal at the third": ([0, 0, TERMINATED], 5.23, 0.0),
+    "truncated at the first": ([TRUNCATED, 0, 0], 1.0, 0.9),
+}
+
+
+@pytest.mark.parametrize("name", list(VECTORS))
+def test_published_vectors(name):
+    flags, returns, discount = VECTORS[name]
+    replay, bars = filled(3, 1, np.array([[1.0], [2.0], [3.0]], np.float32), np.array(flags)[:, None])
+    batch = draw(replay, bars, 3, 0.9, 1)
+    assert batch.returns.item() == pytest.approx(returns, rel=1e-6)
+    assert batch.discount.item() == pytest.approx(discount, rel=1e-6)
+    steps = next((k + 1 for k, flag in enumerate(flags) if flag), 3)
+    assert batch.later_row.item() == 2 * (steps - 1) + 1
+    assert batch.later_target.item() == steps % 7
+    assert batch.continues.item() == float(flags[0] == 0)
+
+
+def reference(history, start, walk, n_step, discount):
+    """(return, discount, later row, later target) from the whole history `[bars, E]`, with nothing overwritten."""
+    rewards, flags, environments = *history, history[0].shape[1]
+    total, power = 0.0, 1.0
+    for step in range(start, start + n_step):
+        total, power = total + power * float(rewards[step, walk]), power * discount
+        if flags[step, walk]:
+            break
+    index = step * environments + walk
+    return total, 0.0 if flags[step, walk] == TERMINATED else power, 2 * index + 1, (index + 1) % 7
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    columns=st.integers(6, 20),
+    environments=st.integers(1, 4),
+    extra=st.integers(-8, 45),
+    n_step=st.integers(1, 5),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_never_across_an_end_or_the_write_position(columns, environments, extra, n_step, seed):
+    g, length = np.random.default_rng(seed), max(columns + extra, n_step)
+    rewards = g.normal(size=(length, environments)).astype(np.float32)
+    flags = g.choice([0, 0, 0, 0, TERMINATED, TRUNCATED], (length, environments))
+    replay, bars = filled(columns, environments, rewards, flags)
+    batch = draw(replay, bars, n_step, 0.9, 40, seed)
+    for b in range(40):
+        index = int(batch.row[0, b]) // 2
+        start, walk = divmod(index, environments)
+        assert max(length - columns, 0) <= start <= length - n_step  # stored, and its window ends before the write head
+        total, power, later, target = reference((rewards, flags), start, walk, n_step, 0.9)
+        assert batch.returns[0, b].item() == pytest.approx(total, rel=1e-5, abs=1e-6)
+        assert batch.discount[0, b].item() == pytest.approx(power, rel=1e-6)
+        assert (batch.later_row[0, b], batch.later_target[0, b]) == (later, target)
+        assert batch.next_row[0, b] == batch.row[0, b] + 1
+        own = [int(getattr(batch, name)[0, b]) for name in ("target", "executed", "direction", "magnitude")]
+        assert own == [index % 7, (index + 1) % 7, index % 3, (index + 1) % 3]
+
+
+def test_every_stored_window_can_be_drawn():
+    environments, columns, n_step, length = 2, 6, 3, 17
+    zeros = np.zeros((length, environments), np.float32)
+    replay, bars = filled(columns, environments, zeros, zeros.astype(np.int64))
+    rows = set((draw(replay, bars, n_step, 0.9, 400).row[0] // 2).tolist())
+    assert rows == set(range((length - columns) * environments, (length - n_step + 1) * environments))
+
+
+def test_each_member_reads_its_own_ring_and_discount():
+    replay = make_replay(2, 3, 1, torch.device("cpu"))
+    for bar in range(3):
+        whole = {name: torch.zeros(2, 1) for name in FIELDS}
+        whole["reward"] = torch.tensor([[1.0], [10.0]])
+        insert(replay, torch.full((2,), bar), **whole)
+    batch = sample(replay, torch.tensor([3, 3]), 3, torch.tensor([1.0, 0.5]), torch.zeros(2, 2, 1))
+    assert batch.returns.flatten().tolist() == [3.0, 17.5]
+    assert batch.discount.flatten().tolist() == [1.0, 0.125]
+
+
+def test_a_transition_takes_at_most_32_bytes():
+    replay = make_replay(2, 64, 4, torch.device("cpu"))
+    stored = sum(tensor.numel() * tensor.element_size() for tensor in replay.tensors().values())
+    assert stored <= 32 * 2 * 64
+    assert {tensor.shape[0] * tensor[0].numel() for tensor in replay.fields.values()} == {128}
