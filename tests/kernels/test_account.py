@@ -149,8 +149,8 @@ def test_mirror_with_a_trade_at_every_open(seed):
     """At zero cost, when every bar trades to a new target at an open that equals the previous close, negating every
     segment's simple return and every position leaves the equity as it is: then E = prod(1 + w_t d_t).
 
-    A held weight drifts to w(1+d)/(1+wd), which the mirror turns into -w(1-d)/(1+wd): gaps with a position, held targets
-    and trade costs are not mirrored.
+    A held weight drifts to w(1+d)/(1+wd), which the mirror turns into -w(1-d)/(1+wd): gaps with a position, held
+    targets and trade costs are not mirrored.
     """
     table = walk_table(60, seed)
     table[0][1:] = table[1][:-1]

@@ -37,7 +37,7 @@ def test_value_and_gradient_are_those_of_autograd(width, scale, seed):
 
 
 def test_literal_vector():
-    """u = (1, 0), v = (3, 4)/5: |u - v|^2 = .16 + .64 = .8; the gradient 2/|x| (d - u (u.d)), d = (.4, -.8), is (0, -.8)."""
+    """u = (1, 0), v = (3, 4)/5: d = (.4, -.8), value .8; the gradient 2/|x| (d - u (u.d)) is (0, -.8)."""
     value, gradient = run([[[2.0, 0.0]]], [[[3.0, 4.0]]])
     assert value.item() == pytest.approx(0.8, rel=1e-6)
     np.testing.assert_allclose(gradient[0, 0], [0.0, -0.8], atol=1e-6)
