@@ -36,56 +36,66 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 def launch(
     experiment: Path, keys: list[str], share: Share, max_failures: int, progress: Progress, body: Body | None = None
-) -> dict[str, str]:
-    """Run the trials `keys`; returns the error of each that failed for good. Blocks until all ended or were stopped.
+) -> None:
+    """Run the trials `keys`; blocks until all ended or were stopped. `progress` hears of their ends and failures.
 
     A Ray that this process is already connected to is used and left running; otherwise a local one is started.
 
     An interrupt (Ctrl-C, SIGTERM) stops the trials and returns; what they recorded stays. A second one raises
     KeyboardInterrupt.
     """
-    number = len(list(experiment.glob("ray/launch-*")))
-    with environment(share), _interruptible(progress) as stop:
+    with environment(share):
         import ray
-        from ray import tune
-
-        from sweep.ray_callback import ForwardToProgress, StopOnRequest, attached
 
         own = not ray.is_initialized()
-        if own:
-            start_ray(share)
-
-        def trial(config: dict[str, Any]) -> None:
-            run_key(experiment, config["key"], tune.report, body)
-
-        resources = {"cpu": share.machine.threads, "gpu": share.gpus}
-        tuner = tune.Tuner(
-            tune.with_resources(trial, resources),
-            param_space={"key": tune.grid_search(keys)},
-            tune_config=tune.TuneConfig(
-                metric="objective",
-                mode="max",
-                reuse_actors=True,
-                max_concurrent_trials=share.concurrent,
-                trial_name_creator=_key_of,
-                trial_dirname_creator=_key_of,
-            ),
-            run_config=tune.RunConfig(
-                name=f"launch-{number:03d}",
-                storage_path=str(experiment / "ray"),
-                verbose=0,
-                failure_config=tune.FailureConfig(max_failures=max_failures),
-                callbacks=[ForwardToProgress()],
-                stop=StopOnRequest(),
-            ),
-        )
         try:
-            with attached(progress, stop):
-                tuner.fit()
+            if own:
+                start_ray(share)
+            with _interruptible(progress) as stop:  # after Ray, which takes SIGTERM for itself
+                _fit(experiment, keys, share, max_failures, progress, stop, body)
         finally:
             if own:
                 ray.shutdown()
-    return dict(progress.tally.failed)
+
+
+def _fit(
+    experiment: Path,
+    keys: list[str],
+    share: Share,
+    max_failures: int,
+    progress: Progress,
+    stop: threading.Event,
+    body: Body | None,
+) -> None:
+    from ray import tune
+
+    from sweep.ray_callback import ForwardToProgress, StopOnRequest, attached
+
+    def trial(config: dict[str, Any]) -> None:
+        run_key(experiment, config["key"], tune.report, body)
+
+    tuner = tune.Tuner(
+        tune.with_resources(trial, {"cpu": share.machine.threads, "gpu": share.gpus}),
+        param_space={"key": tune.grid_search(keys)},
+        tune_config=tune.TuneConfig(
+            metric="objective",
+            mode="max",
+            reuse_actors=True,
+            max_concurrent_trials=share.concurrent,
+            trial_name_creator=_key_of,
+            trial_dirname_creator=_key_of,
+        ),
+        run_config=tune.RunConfig(
+            name=f"launch-{len(list(experiment.glob('ray/launch-*'))):03d}",
+            storage_path=str(experiment / "ray"),
+            verbose=0,
+            failure_config=tune.FailureConfig(max_failures=max_failures),
+            callbacks=[ForwardToProgress()],
+            stop=StopOnRequest(),
+        ),
+    )
+    with attached(progress, stop):
+        tuner.fit()
 
 
 def _key_of(trial: Any) -> str:

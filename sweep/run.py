@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -96,7 +97,9 @@ def _run_left(
             tally = _tally(folder, specs, keys)
             with Progress(tally, console, quiet, outcome=partial(experiment.outcome, folder)) as progress:
                 progress.said(_opening(folder, config, specs, keys, share))
-                failed = launch(folder, keys, share, config.sweep.max_failures, progress, body)
+                with suppress(KeyboardInterrupt):  # the second interrupt; what is left can be resumed
+                    launch(folder, keys, share, config.sweep.max_failures, progress, body)
+            failed = dict(tally.failed)
             experiment.record_failures(folder, specs, failed)
         return Outcome(folder, failed, experiment.unfinished(folder, specs))
 
