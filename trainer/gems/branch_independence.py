@@ -11,9 +11,9 @@ from trainer.gems.contract import Gem, GemContext, Measure
 def standardise(x: torch.Tensor) -> torch.Tensor:
     """Columns with mean 0 and standard deviation 1 (ddof 1) over the batch `[P, B, H]`; a constant column becomes 0."""
     centred = x - x.mean(1, keepdim=True)
-    deviation = (centred.square().sum(1, keepdim=True) / (x.shape[1] - 1)).sqrt()
-    alive = deviation > 0
-    return torch.where(alive, centred / torch.where(alive, deviation, torch.ones_like(deviation)), 0.0)
+    variance = centred.square().sum(1, keepdim=True) / (x.shape[1] - 1)
+    alive = variance > 0  # selected before the root, whose gradient at 0 is infinite
+    return torch.where(alive, centred / torch.where(alive, variance, 1.0).sqrt(), 0.0)
 
 
 class BranchIndependence(Gem):
