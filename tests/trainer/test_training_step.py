@@ -1,0 +1,159 @@
+"""What a step may and may not change: probing is free, diagnostics are free, the applied gradient is its rows."""
+
+import numpy as np
+import pytest
+import torch
+from tiny_trial import BASE, OFF, WIRED, gem_modes, run, started, tiny_spec
+
+from trainer import step
+from trainer.components import c51_scale, list_components, observe_applied
+from trainer.config import ArmConfig, GemConfig
+from trainer.gems.registry import component_name
+from trainer.measurement import slice_norms, whole
+from trainer.pack import state
+from trainer.params import SLICES
+from trainer.signals import Signals
+from trainer.step import iterate, update, walk
+
+ALL = ["base 0 0", "off 0 0", "wired 0 0"]
+
+
+def column(seen, name, row, epoch=-1):
+    return np.asarray(seen.records[epoch].columns[name][row])
+
+
+@pytest.fixture(scope="module")
+def seen(market_file):
+    return run(tiny_spec(market_file, ALL))
+
+
+def test_probe_is_bit_identical_to_off_and_wired_is_not(seen):
+    for record in seen.records:
+        base, off, wired = record.columns["purity/params_sha"]
+        assert base == off
+        assert (wired != base) == (record.epoch > 0)
+    tensors = seen.checkpoint.tensors
+    for name in ("online/params", "target/params", "adam/first", "adam/second", "online/left", "replay/reward"):
+        assert torch.equal(tensors[name][0], tensors[name][1]), name
+        assert not torch.equal(tensors[name][0], tensors[name][2]), name
+
+
+def test_a_pack_without_any_gem_has_the_same_bits(market_file, seen):
+    alone = run(tiny_spec(market_file, ["off 0 0"]))
+    assert alone.checkpoint.tensors["online/params"].equal(seen.checkpoint.tensors["online/params"][:1])
+    assert "gem/g6_branch_indep/value" not in alone.records[-1].columns
+
+
+@pytest.mark.parametrize("arm", ["base", "wired"])
+def test_diagnostics_change_no_bit_of_the_state(market_file, arm):
+    packs = [started(tiny_spec(market_file, [f"{arm} 0 0", f"{arm} 1 1"])) for _ in range(2)]
+    with torch.no_grad():
+        for index in range(6):
+            iterate(packs[0], diagnose=True)
+            iterate(packs[1], diagnose=index == 3)
+    for name, tensor in state(packs[0]).items():
+        assert torch.equal(tensor, state(packs[1])[name]), name
+
+
+def test_applied_is_c51_bs_plus_the_wired_rows(market_file, monkeypatch):
+    """Each wired gem enters with a gradient norm of dose x |c51_bs|; nothing else enters."""
+    doses = {"g6_branch_indep": 0.05, "g10_temporal": 0.1, "g12_predictive": 0.5}
+    gems = {name: GemConfig(mode="wired", dose=dose) for name, dose in doses.items()}
+    partly = ArmConfig(name="partly", gems=gem_modes(g10_temporal="wired"))
+    arms = (ArmConfig(name="all", gems=gems), partly, BASE)
+    pack = started(tiny_spec(market_file, ["all 0 0", "partly 0 0", "base 0 0"], arms=arms))
+    caught = []
+    original = step.adam
+    monkeypatch.setattr(step, "adam", lambda *a: (caught.append(a[2].clone()), original(*a)))
+    with torch.no_grad():
+        for _ in range(3):
+            iterate(pack, diagnose=True)
+    applied, base = caught[-1].double(), pack.row("c51_bs").double()
+    expected = base.clone()
+    for name, dose in doses.items():
+        row = pack.row(component_name(name)).double()
+        share = dose * base.norm(dim=1) / row.norm(dim=1)
+        share *= torch.tensor([1.0, float(name == "g10_temporal"), 0.0])
+        if name == "g10_temporal":
+            share[1] *= GemConfig().dose / dose
+        expected += share[:, None] * row
+    torch.testing.assert_close(applied, expected, rtol=1e-4, atol=1e-8)
+    assert torch.equal(caught[-1][2], pack.row("c51_bs")[2])
+
+
+def test_the_dose_is_the_share_of_the_gradient(market_file, monkeypatch):
+    caught, original = [], step.adam
+    monkeypatch.setattr(step, "adam", lambda *a: (caught.append(a[2].clone()), original(*a)))
+    arms = [
+        ArmConfig(name=f"dose-{dose}", gems={"g12_predictive": GemConfig(mode="wired", dose=dose)})
+        for dose in (0.01, 0.1, 1.0)
+    ]
+    pack = started(tiny_spec(market_file, [f"{arm.name} 0 0" for arm in arms], arms=tuple(arms)))
+    with torch.no_grad():
+        update(pack, diagnose=False)
+    added = (caught[-1] - pack.row("c51_bs")).double().norm(dim=1) / pack.row("c51_bs").double().norm(dim=1)
+    torch.testing.assert_close(added, torch.tensor([0.01, 0.1, 1.0], dtype=torch.float64), rtol=1e-4, atol=0)
+
+
+def test_components_keep_the_order_of_the_nine_and_their_reach(market_file):
+    pack = started(tiny_spec(market_file))
+    names = [component.name for component in pack.components]
+    assert names == ["c51", "pred", "c51_bs", "gem:g6_branch_indep", "gem:g10_temporal"]
+    with torch.no_grad():
+        update(pack, diagnose=True)
+    norms = slice_norms(pack.rows, pack.starts)
+    for index, component in enumerate(pack.components):
+        for place, part in enumerate(SLICES):
+            assert (norms[index, 0, place] > 0) == (part in component.reach), (component.name, part)
+    assert [c.name for c in list_components({})] == ["c51", "c51_bs"]
+
+
+def test_c51_is_scaled_to_its_budget():
+    signals = Signals(4, (), torch.device("cpu"))
+    signals["c51_budget"].fill_(2.0)
+    signals["applied_norm_ema"].copy_(torch.tensor([0.0, 3.0, 3.0, 3.0]))
+    scale = c51_scale(torch.tensor([100.0, 5.0, 12.0, 0.0]), signals)
+    assert scale.tolist() == [1.0, 1.0, 0.5, 1.0]
+
+
+def test_the_running_norm_starts_at_the_first_and_skips_a_broken_one():
+    signals = Signals(2, (), torch.device("cpu"))
+    signals["norm_ema_rate"].fill_(0.25)
+    for norm in ([4.0, 4.0], [8.0, float("nan")], [8.0, 8.0]):
+        observe_applied(torch.tensor(norm), signals)
+    assert signals["applied_norm_ema"].tolist() == [4.0 + 1.0 + 0.75, 5.0]
+
+
+def test_a_tight_budget_binds_in_training(market_file):
+    pack = started(tiny_spec(market_file, c51_budget=0.5))
+    with torch.no_grad():
+        update(pack, diagnose=True)
+        first = whole(slice_norms(pack.row("c51")[None], pack.starts)[0])
+        assert torch.equal(pack.row("c51"), pack.row("c51_bs"))
+        assert pack.signals["applied_norm_ema"].item() == pytest.approx(first.item())
+        walk(pack)
+        update(pack, diagnose=True)
+    norm = pack.row("c51_bs").double().norm().item()
+    assert norm == pytest.approx(0.5 * first.item(), rel=1e-4)
+
+
+def test_size_is_the_share_of_the_probed_gradient(market_file):
+    """size = |coefficient x gem row| / |c51_bs|, here over one diagnostic update; the coefficient is the arm's."""
+    gems = {"g10_temporal": GemConfig(coefficient=0.25), "g6_branch_indep": GemConfig()}
+    arm = ArmConfig(name="base", gems=gems)
+    spec = tiny_spec(market_file, arms=(arm, OFF, WIRED), epochs=1, updates_per_epoch=1, diagnostics_per_epoch=1)
+    columns = run(spec).records[-1].columns
+    for gem, weight in (("g10_temporal", 0.25), ("g6_branch_indep", 1e-4)):
+        for part in ("trunk", "direction", "magnitude"):
+            ratio = columns[f"grad/gem:{gem}/{part}"][0] / columns[f"grad/c51_bs/{part}"][0]
+            assert columns[f"gem/{gem}/size/{part}"][0] == pytest.approx(weight * ratio, rel=1e-5)
+        rows = [np.nansum([columns[f"grad/{c}/{s}"][0] ** 2 for s in SLICES]) for c in (f"gem:{gem}", "c51_bs")]
+        assert columns[f"gem/{gem}/size"][0] == pytest.approx(weight * np.sqrt(rows[0] / rows[1]), rel=1e-5)
+
+
+def test_an_off_gem_has_no_value_in_a_pack_where_others_probe_it(seen):
+    assert column(seen, "gem/g10_temporal/mode", 1) == "off"
+    for part in ("value", "size", "size/trunk"):
+        assert np.isnan(column(seen, f"gem/g10_temporal/{part}", 1))
+        assert column(seen, f"gem/g10_temporal/{part}", 0) > 0
+    assert column(seen, "grad/gem:g10_temporal/trunk", 1) == 0.0
