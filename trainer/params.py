@@ -109,5 +109,5 @@ def initialise(layout: ParamLayout, buffer: torch.Tensor, draw: Callable[[int, i
     for index, tensor in enumerate(layout.tensors):
         inputs = tensor.rows if tensor.rows > 1 else layout.tensors[index - 1].rows
         uniform = draw(index, tensor.rows * tensor.columns)
-        values = (uniform * 2.0 - 1.0) / inputs**0.5
+        values = (uniform * 2.0 - 1.0) * inputs**-0.5  # a product rounds alike on every device, a quotient does not
         views[tensor.name].copy_(values.view(-1, tensor.rows, tensor.columns))
