@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.svg import ACCENT, BAD, GOOD, INK, MUTED, RULE, WARN
-from analysis.text import percent
+from analysis.text import TIMES, percent
 from analysis.verdict import Verdict
 from trainer.sharpe import FLOOR
 
@@ -45,6 +45,7 @@ def gem_sizes(axes: Axes, found: list[Verdict], sizes: Mapping[str, np.ndarray],
     axes.axvline(limit, color=INK, lw=1, ls="--")
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(_share)
+    axes.minorticks_off()
     axes.set_xlim(low / 1.6, max(max((v.max() for v in sizes.values() if len(v)), default=1.0) * 2.0, 10.0 * limit))
     axes.set_yticks(range(len(found)), [verdict.gem for verdict in found])
     axes.set_ylim(len(found) - 0.5, -0.6)
@@ -52,7 +53,14 @@ def gem_sizes(axes: Axes, found: list[Verdict], sizes: Mapping[str, np.ndarray],
 
 
 def _share(value: float, _position: float) -> str:
-    return f"{100.0 * value:g} %"
+    return f"{value:g} ×" if value >= TIMES else f"{100.0 * value:g} %"
+
+
+def _whole_epochs(axes: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("epoch")
 
 
 def _log_floor(sizes: Mapping[str, np.ndarray], limit: float) -> float:
@@ -71,6 +79,7 @@ def size_over_epochs(axes: Axes, panel: pd.DataFrame, limit: float, colour: str)
         axes.plot(mean.index, mean, "-", color=colour, lw=2)
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(_share)
+        axes.minorticks_off()
         low, high = float(np.nanmin(positive.to_numpy())), float(np.nanmax(positive.to_numpy()))
         axes.set_ylim(min(low, limit) / 2.0, max(high, limit) * 2.0)
         axes.axhline(limit, color=INK, lw=1, ls="--")
@@ -78,7 +87,7 @@ def size_over_epochs(axes: Axes, panel: pd.DataFrame, limit: float, colour: str)
         axes.text(0.5, 0.5, "exactly 0 at every epoch", ha="center", transform=axes.transAxes)
         axes.set_yticks([])
         axes.set_xlim(panel.index.min(), panel.index.max() + 1)
-    axes.set_xlabel("epoch")
+    _whole_epochs(axes)
 
 
 def sharpe_strip(axes: Axes, scores: pd.DataFrame, holding: float | None) -> None:
@@ -130,6 +139,6 @@ def health_curve(axes: Axes, curve: pd.DataFrame, label: str) -> None:
     """`curve`: epoch -> low, median, high over the base members."""
     axes.fill_between(curve.index, curve["low"], curve["high"], color=ACCENT, alpha=0.2, lw=0)
     axes.plot(curve.index, curve["median"], "-", color=ACCENT, lw=2)
-    axes.set_xlabel("epoch")
+    _whole_epochs(axes)
     axes.set_ylabel(label)
     axes.set_ylim(bottom=min(0.0, float(curve["low"].min())))

@@ -16,9 +16,9 @@ from analysis.page import Column, Markup, badge, definitions, element, figure, f
 from analysis.rules import VerdictRules, planned_rules
 from analysis.signals import signals
 from analysis.spread import best_epochs, learned, variance_sources
-from analysis.svg import figure_svg
+from analysis.svg import figure_svg, label_room
 from analysis.tables import baseline_lines, debug_command, evidence_lines, ranked_trials, varied_settings
-from analysis.text import duration, percent, percent_interval, plain, setting, signed, signed_interval
+from analysis.text import duration, mean_and_sd, percent, percent_interval, plain, setting, signed, signed_interval
 from analysis.verdict import Verdict, unit_sizes, verdicts
 from trainer.record.files import write_atomic
 
@@ -193,12 +193,8 @@ def _sharpe(material: Material) -> list[Markup]:
         f"{signed_interval(scores['sharpe'].min(), scores['sharpe'].max())}; configuration means "
         f"{signed_interval(means.min(), means.max())}. Dots: seeds. Tick: their mean. Bar: ± one HAC standard error."
     )
-    svg = figure_svg(
-        "sharpe",
-        lambda axes: plots.sharpe_strip(axes, scores, holding),
-        caption,
-        1.2 + 0.24 * scores["config"].nunique(),
-    )
+    height, room = 1.0 + 0.24 * len(means), label_room(means.index)
+    svg = figure_svg("sharpe", lambda axes: plots.sharpe_strip(axes, scores, holding), caption, height, room)
     return [
         figures([figure("Judge Sharpe by configuration", svg, caption), _variances(experiment)]),
         element("ul", *(element("li", line) for line in baseline_lines(experiment, material.holding))),
@@ -237,10 +233,11 @@ def _sizes(material: Material) -> list[Markup]:
     sizes = {gem: 10.0 ** unit.to_numpy(float) for gem, unit in units.items()}
     looked = [found for found in material.verdicts if found.looks]
     numbers = "; ".join(f"{v.gem} {percent(v.estimate)} {percent_interval(*v.interval)}" for v in looked)
-    about = "Dots: configurations, hollow: below the axis. Diamond and bar: mean and repeated interval at the deciding look."
+    about = "Dots: configurations (hollow: off the axis). Diamond and bar: mean and interval at the deciding look."
     caption = f"{numbers or 'No look yet'}. {about}"
+    height, room = 0.9 + 0.5 * len(sizes), label_room(sizes)
     svg = figure_svg(
-        "sizes", lambda axes: plots.gem_sizes(axes, material.verdicts, sizes, limit), caption, 1.1 + 0.5 * len(sizes)
+        "sizes", lambda axes: plots.gem_sizes(axes, material.verdicts, sizes, limit), caption, height, room
     )
     panels = [_size_panel(found, frames[found.gem], limit) for found in material.verdicts]
     return [figures([figure("Size by configuration", svg, caption), *panels])]
@@ -355,7 +352,7 @@ def _trials(experiment: Experiment) -> Markup:
                 element("code", row["trial"]),
                 badge(row["status"], STATES[row["status"]]),
                 signed(row["objective"]),
-                f"{signed(row['sharpe'])} ± {plain(row['sharpe_var'] ** 0.5)}",
+                mean_and_sd(row["sharpe"], row["sharpe_var"]),
                 signed_interval(row["sharpe_lo"], row["sharpe_hi"]),
                 plain(row["sharpe_se"]),
                 f"{max(row['epochs_recorded'], 0)} of {row['epochs_planned']}",
@@ -376,7 +373,7 @@ def _glossary(material: Material) -> Markup:
         [
             (
                 "Sharpe",
-                f"mean / standard deviation (ddof 1) of net returns per bar, times the root of {periods:.1f} bars",
+                f"mean / standard deviation (ddof 1) of net returns per bar, times √{periods:.1f} (bars a year)",
             ),
             (
                 "score",

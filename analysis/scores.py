@@ -52,11 +52,11 @@ def _score(own: pd.DataFrame, recorded: pd.DataFrame | None, judge: pd.DataFrame
         final = False
     if recorded is None:
         return result
-    best = recorded.groupby("fold")["eval/validation/sharpe"].max()
-    result["best_validation"] = float(best.mean()) if len(best) == len(folds) else np.nan
     if first := _pooled(recorded[recorded["epoch"] == 0], judge, folds, periods):
         result["untrained"] = first.value
     if final:
+        best = recorded.groupby("fold")["eval/validation/sharpe"].max()
+        result["best_validation"] = float(best.mean()) if len(best) == len(folds) else np.nan
         result |= _average(recorded, judge, folds, periods)
     return result
 

@@ -59,7 +59,8 @@ class Variance:
 def variance_sources(experiment: Experiment) -> list[Variance]:
     """Base runs: all together; seeds within a configuration; configurations (means over seeds); folds within a run."""
     scores = experiment.scores[experiment.scores["arm"] == "base"].dropna(subset=["sharpe"])
-    members = experiment.members[experiment.members["arm"] == "base"].dropna(subset=["judge_sharpe"])
+    members = experiment.members[(experiment.members["arm"] == "base") & (experiment.members["trial_status"] == "done")]
+    members = members.dropna(subset=["judge_sharpe"])
     means = scores.groupby("config")["sharpe"].mean()
     return [
         _variance("all runs", scores["sharpe"]),

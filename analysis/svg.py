@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ VARIABLES = {
     INK: "ink", MUTED: "muted", RULE: "rule", ACCENT: "accent", GOOD: "good", WARN: "warn", BAD: "bad",
 }  # fmt: skip
 WIDTH = 4.8  # inches; narrow enough to be read on a telephone
+LEFT, RIGHT, BOTTOM, TOP = 0.75, 0.12, 0.55, 0.08  # margins in inches; a layout engine would double the time
 
 STYLE: Any = {
     "svg.fonttype": "none", "font.size": 9.5, "figure.facecolor": "none", "axes.facecolor": "none",
@@ -26,28 +27,41 @@ STYLE: Any = {
     "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10, "axes.titlelocation": "left",
     "axes.titleweight": "bold", "legend.frameon": False, "legend.labelcolor": INK, "path.simplify": True,
     "path.simplify_threshold": 0.3, "axes.formatter.useoffset": False,
-    "axes.unicode_minus": True, "date.converter": "concise", "figure.constrained_layout.use": True,
+    "axes.unicode_minus": True, "date.converter": "concise",
 }  # fmt: skip
 
 
-def figure_svg(name: str, draw: Callable[[Axes], None], text: str, height: float = 2.7) -> str:
-    """Draw one panel and return its `<svg>` element; `text` is the alternative for who cannot see it."""
+def figure_svg(name: str, draw: Callable[[Axes], None], text: str, height: float = 2.7, left: float = LEFT) -> str:
+    """Draw one panel and return its `<svg>` element; `text` is the alternative for who cannot see it.
+
+    `height` and `left` (the room for tick labels) are in inches.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context({**STYLE, "svg.hashsalt": name}):
         figure = Figure(figsize=(WIDTH, height))
-        draw(figure.add_subplot())
+        draw(
+            figure.add_axes(
+                (left / WIDTH, BOTTOM / height, 1.0 - (left + RIGHT) / WIDTH, 1.0 - (BOTTOM + TOP) / height)
+            )
+        )
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return _inline(buffer.getvalue(), text)
+
+
+def label_room(labels: Iterable[str]) -> float:
+    """Inches that the longest tick label takes."""
+    return 0.25 + 0.075 * max((len(label) for label in labels), default=0)
 
 
 def _inline(source: str, text: str) -> str:
     """Keeps the element alone: no prologue, no metadata, no sizes in points, short numbers."""
     body = source[source.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = re.sub(r'<g id="[^"]*">', "<g>", body)
+    referred = set(re.findall(r"(?:href=\"|url\()#([^\")]+)", body))
+    body = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in referred else "", body)
     body = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", body)
     body = re.sub(r'(?<= )(d|x|y|transform)="[^"]*"', lambda found: re.sub(r"(\.\d)\d+", r"\1", found[0]), body)
     for colour, variable in VARIABLES.items():

@@ -17,7 +17,7 @@ from analysis.load import Experiment
 from analysis.redundancy import CoMovement
 from analysis.rules import VerdictRules, planned_rules
 from analysis.spread import best_epochs, learned, variance_sources
-from analysis.text import duration, percent, plain, setting, signed, signed_interval
+from analysis.text import duration, mean_and_sd, percent, plain, setting, signed, signed_interval
 from analysis.verdict import Verdict, verdicts
 
 SHOWN_TRIALS = 20
@@ -30,7 +30,7 @@ def print_report(experiment: Experiment, console: Console | None = None, rules: 
     console = console or Console()
     width = min(console.width, WIDEST)
     rules = rules or planned_rules(experiment.plan)
-    _heading(console, experiment, rules)
+    _heading(console, experiment, rules, width)
     console.print(_gem_table(verdicts(experiment, rules)), width=width)
     console.print()
     _trials(console, experiment, width)
@@ -46,14 +46,15 @@ def debug_command(experiment: Experiment, trial: str) -> str:
     return f"gemsweep debug {shlex.quote(str(experiment.path))} --trial {shlex.quote(trial)}"
 
 
-def _heading(console: Console, experiment: Experiment, rules: VerdictRules) -> None:
+def _heading(console: Console, experiment: Experiment, rules: VerdictRules, width: int) -> None:
     counts = experiment.trials["status"].value_counts()
     states = ", ".join(f"{count} {status}" for status, count in counts.items())
     title = Text(f"{experiment.name}: {len(experiment.trials)} trials ({states})", style="bold")
     if experiment.label:
         title.append(f"  [{experiment.label}]", style="bold yellow")
-    console.print(title)
-    console.print(Text(f"provisional stage-1 verdicts, rules {rules.hash}; purity: {experiment.purity.reason}"))
+    console.print(title, width=width)
+    about = f"provisional stage-1 verdicts, rules {rules.hash}; purity: {experiment.purity.reason}"
+    console.print(Text(about), width=width)
     console.print()
 
 
@@ -113,7 +114,7 @@ def _trials(console: Console, experiment: Experiment, width: int) -> None:
     console.print(Text("Trials by objective (IQM of validation Sharpe); Sharpe: judge score over seeds", style="bold"))
     console.print(Text(labels, style="dim"), no_wrap=True)
     for rank, row in enumerate(ranked.head(SHOWN_TRIALS).to_dict("records"), start=1):
-        spread = f"{signed(row['sharpe'])} ± {plain(row['sharpe_var'] ** 0.5)}"
+        spread = mean_and_sd(row["sharpe"], row["sharpe_var"])
         numbers = (
             f"  {row['status']:8}{signed(row['objective']):>9}  {spread:>14}"
             f"  {signed_interval(row['sharpe_lo'], row['sharpe_hi']):>14}  {plain(row['sharpe_se']):>6}"

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import math
 
+TIMES = 9.995  # shares from here on are told as multiples
+
 
 def percent(share: float) -> str:
-    """A share with three significant digits: 12.3 %, 0.0123 %; 0 % at or below the floor of sizes."""
+    """A share with three significant digits: 12.3 %, 0.0123 %, 83.5 ×; 0 % at or below the floor of sizes."""
     if not math.isfinite(share):
         return "-"
     value = 100.0 * share
     if value <= 1.5e-10:
         return "0 %"
-    if value < 1e-3 or value >= 1e4:
+    if share >= TIMES:
+        return f"{share:.3g} ×"
+    if value < 1e-3:
         return f"{value:.1e} %"
     digits = max(0, 2 - math.floor(math.log10(value)))
     return f"{value:.{digits}f} %"
 
 
 def percent_interval(low: float, high: float) -> str:
-    """An interval of shares."""
+    """An interval of shares, both ends in one unit."""
+    if high >= TIMES:
+        return f"[{low:.3g} ×, {high:.3g} ×]"
     return f"[{percent(low)}, {percent(high)}]"
 
 
@@ -31,6 +37,11 @@ def signed(value: float, digits: int = 2) -> str:
 def plain(value: float, digits: int = 2) -> str:
     """A standard deviation, a variance, a count of something continuous."""
     return f"{value:.{digits}f}" if math.isfinite(value) else "-"
+
+
+def mean_and_sd(mean: float, variance: float) -> str:
+    """A mean with its standard deviation: +0.46 ± 0.21."""
+    return f"{signed(mean)} ± {plain(variance**0.5)}" if math.isfinite(mean) else "-"
 
 
 def signed_interval(low: float, high: float, digits: int = 2) -> str:

@@ -35,7 +35,7 @@ def test_an_identically_zero_gem_is_deleted_at_the_first_look():
 def test_a_tiny_gem_is_deleted_and_the_reason_gives_number_and_limit():
     verdict = judge_signal(evidence([1e-5, 2e-5, 1e-5, 3e-5, 2e-5]), n_gems=3)
     assert verdict.title == "DELETE (zero)"
-    assert "limit 1.00 %" in verdict.reason
+    assert "limit 1 %" in verdict.reason
     assert verdict.interval[1] < 0.01
 
 
@@ -150,9 +150,15 @@ def test_error_rates_by_simulation():
     assert findings(-3.5, 50)["zero"] == 1.0
 
 
-def test_a_whole_experiment_from_its_files(tmp_path):
-    write_experiment(tmp_path, specs(configs=5))
-    experiment = analysis.load(tmp_path)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("verdict") / "made-up"
+    write_experiment(path, specs(configs=5, seeds=2))
+    return path
+
+
+def test_a_whole_experiment_from_its_files(folder):
+    experiment = analysis.load(folder)
     found = {verdict.gem: verdict for verdict in analysis.verdicts(experiment)}
     assert found["g10_temporal"].title == "DELETE (zero)"
     assert found["g6_branch_indep"].grade == "candidate"
@@ -165,11 +171,10 @@ def test_a_whole_experiment_from_its_files(tmp_path):
 
 
 def test_an_impure_instrument_invalidates_every_gem(tmp_path):
-    trials = specs(configs=5)
+    trials = specs(configs=1, seeds=2)
     write_plan(tmp_path, plan_of(trials))
     write_timeline(tmp_path, TIMELINE)
-    for spec in trials:
-        write_trial(tmp_path, spec, impure=True)
+    write_trial(tmp_path, trials[0], impure=True)
     experiment = analysis.load(tmp_path)
     assert experiment.purity.state == "impure"
     assert "epoch 3" in experiment.purity.reason
@@ -181,10 +186,10 @@ def test_without_an_off_arm_purity_is_not_recorded(tmp_path):
     assert analysis.load(tmp_path).purity.state == "not recorded"
 
 
-def test_rules_of_the_plan_decide(tmp_path):
-    strict = VerdictRules(zero_limit=0.9).to_dict()
-    write_experiment(tmp_path, specs(configs=5), verdict={"rules": strict})
-    experiment = analysis.load(tmp_path)
+def test_rules_of_the_plan_decide(folder):
+    strict = {"rules": VerdictRules(zero_limit=0.9).to_dict()}
+    write_plan(folder, plan_of(specs(configs=5, seeds=2), verdict=strict), replace=True)
+    experiment = analysis.load(folder)
     assert {verdict.title for verdict in analysis.verdicts(experiment)} == {"DELETE (zero)"}
     assert len({verdict.grade for verdict in analysis.verdicts(experiment, VerdictRules())}) == 2
 
