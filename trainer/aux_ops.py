@@ -66,6 +66,8 @@ def write_row(pack: Pack, gem: Gem, gradients: dict[str, torch.Tensor], batch: B
     if sides[0]:
         entries = entry_gradients(sides[0], acts[0], pack.support)
         backward(online, norm, acts[0], entries, pack.row_views[name], one_hot)
+    else:
+        pack.row(name).zero_()
     if sides[1]:
         second = torch.zeros_like(pack.row(name))
         entries = entry_gradients(sides[1], acts[1], pack.support)

@@ -158,7 +158,7 @@ def backward(
     out: Weights,
     target: torch.Tensor | None = None,
 ) -> None:
-    """Write the gradient of one component into the views `out` of a zeroed row.
+    """Write the gradient of one component over the views `out` of its row, zero where it never reaches.
 
     `d` maps activation names (the keys of `REACH`) to d loss / d activation; tensors that no path reaches keep their
     zeros. `target` is the one-hot input of `predict`, needed when `d` has "prediction".

@@ -1,6 +1,6 @@
 """One training iteration of a pack, in the seeds' order: walk -> graph_forward -> aux operations -> graph_adam.
 
-`graph_forward` zeroes the gradient rows once, samples, runs the forwards and the losses, writes the component rows and
+`graph_forward` samples, runs the forwards and the losses, writes the row of C51 (written over, never added to) and
 scales C51 to its budget. The aux operations measure the gems and add the wired ones. `graph_adam` clips each member,
 steps Adam and moves the target network. Nothing else writes gradients. No host number enters: hyperparameters and
 counts are read from `signals` and `counters`.
@@ -69,7 +69,6 @@ class Forwarded:
 def graph_forward(pack: Pack) -> Forwarded:
     """Sample, forwards, C51 loss, its row, and the budget factor."""
     trainer = pack.spec.trainer
-    pack.rows.zero_()
     u = pack.draws.uniform(draws.SAMPLE, pack.counters["updates"].clone(), 2, trainer.batch_size)
     batch = sample(pack.replay, pack.counters["bars"], trainer.n_step, pack.signals["discount"], u)
     online, norm = pack.online.weights, pack.online.norm()
@@ -110,7 +109,7 @@ def update(pack: Pack, diagnose: bool) -> None:
     """One optimiser update of every member. `diagnose` also measures all gems and norms, and changes no bit of it."""
     done = graph_forward(pack)
     applied = pack.row("c51_bs")
-    applied.copy_(pack.row("c51") * done.scale[:, None])
+    torch.mul(pack.row("c51"), done.scale[:, None], out=applied)
     reference = whole(done.raw_norms) * done.scale
     running = [gem for gem in pack.gems if diagnose or gem.name in pack.wired]
     values = measure_gems(pack, running, done.batch, done.act) if running else {}
