@@ -13,6 +13,7 @@ from trainer.sharpe import FLOOR, iqm
 
 MEMBER = ["trial", "arm", "seed", "fold"]
 SPANS = ("train", "validation", "judge")
+FINISHED = ("done", "damaged")  # states of a trial that trained to its end
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from trainer.record import (
     read_plan,
     read_timeline,
     read_trial,
+    trial_folder,
     trial_keys,
     trial_status,
 )
@@ -37,10 +38,11 @@ class Experiment:
     """Frames of one experiment. Sharpe ratios are annualised; norms and sizes are float64; clocks are seconds.
 
     trials: one row per planned trial in launch order. trial, config, block, launch; status (done, failed, running,
-        waiting); cause and error of a failure; epochs_planned, epochs_recorded; objective (IQM of the base members'
-        validation Sharpe after the last epoch, failures at the floor); sharpe, sharpe_var, sharpe_lo, sharpe_hi over
-        the scores of its base seeds, sharpe_se (HAC, mean over seeds), seeds (how many are scored), frozen (base
-        members), seconds; config/<key> for every hyperparameter and config/data.<key>.
+        waiting, damaged: finished, but a part is lost and a resume would repair it); cause and error of a failure;
+        finished (time); epochs_planned, epochs_recorded; objective (IQM of the base members' validation Sharpe after
+        the last epoch, failures at the floor); sharpe, sharpe_var, sharpe_lo, sharpe_hi over the scores of its base
+        seeds, sharpe_se (HAC, mean over seeds), seeds (how many are scored), frozen (base members), seconds;
+        config/<key> for every hyperparameter and config/data.<key>.
     members: one row per (trial, arm, seed, fold). status (ok, frozen, waiting: nothing recorded), frozen_at, epoch and
         updates (last recorded); judge_sharpe and judge_se of its own fold (mean over the scored epochs),
         validation_sharpe (last), train_sharpe, train_log_wealth and both of the untrained network; trial_status, cause.
@@ -163,16 +165,18 @@ def _read_specs(folder: Path) -> tuple[dict[str, Any], list[TrialSpec], list[str
 
 
 def _state(folder: Path, key: str, problems: list[str]) -> dict[str, str]:
-    status = trial_status(folder, key)
-    state = {"status": str(status), "cause": "", "error": "", "finished": ""}
+    status = str(trial_status(folder, key))
+    state = {"status": status, "cause": "", "error": "", "finished": ""}
     try:
         if status == "failed":
             failed = read_failed(folder, key)
             state |= {"cause": str(failed["cause"]), "error": str(failed["error"])}
-        elif status == "done":
+        elif (trial_folder(folder, key) / "done.json").exists():
+            # The store calls a finished trial with a lost part waiting: a resume repairs it. Its other rows count.
             state["finished"] = str(read_done(folder, key)["finished"])
+            state["status"] = "damaged" if status == "waiting" else status
     except (RecordError, KeyError) as error:
-        problems.append(str(error))
+        problems.append(_relative(folder, str(error)))
     return state
 
 

@@ -23,7 +23,7 @@ from analysis.verdict import Verdict, unit_sizes, verdicts
 from trainer.record.files import write_atomic
 
 KINDS = {"DELETE": "bad", "INVALID": "bad", "MORE TRIALS": "warn", "WIRE": "good"}
-STATES = {"done": "good", "failed": "bad", "running": "warn", "waiting": ""}
+STATES = {"done": "good", "failed": "bad", "running": "warn", "waiting": "", "damaged": "bad"}
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,8 @@ def _size_panel(found: Verdict, frame: pd.DataFrame, limit: float) -> Markup:
     if panel.empty:
         return element("p", f"{found.gem} has not been measured.")
     first, last = percent(_geometric(panel.iloc[0])), percent(_geometric(panel.iloc[-1]))
-    text = f"Geometric mean {first} at epoch {panel.index[0]}, {last} at {panel.index[-1]}. Thin: configurations."
+    ends = f"Geometric mean {first} at epoch {panel.index[0]}, {last} at {panel.index[-1]}"
+    text = f"{ends}. Thin: configurations; dashed: limit."
     colour = plots.COLOURS[found.label]
     svg = figure_svg(f"epochs-{found.gem}", lambda axes: plots.size_over_epochs(axes, panel, limit, colour), text)
     return figure(f"{found.gem} over epochs", svg, text)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.frames import FINISHED
 from trainer.sharpe import FLOOR, SharpeEstimate, sharpe
 
 RUN = ["config", "arm", "seed"]
@@ -46,7 +47,7 @@ def _score(own: pd.DataFrame, recorded: pd.DataFrame | None, judge: pd.DataFrame
         "sharpe": np.nan, "sharpe_se": np.nan, "status": "unscored", "failed": False, "bars": 0, "epochs": 0,
         "folds": len(folds), "untrained": np.nan, "best_validation": np.nan,
     }  # fmt: skip
-    final = set(own["trial_status"]) == {"done"}
+    final = bool(own["trial_status"].isin(FINISHED).all())
     if (own["status"] == "frozen").any() or (own["cause"] == "member").any():
         result |= {"sharpe": FLOOR, "sharpe_se": 0.0, "status": "frozen", "failed": True}
         final = False

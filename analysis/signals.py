@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from analysis.frames import MEMBER
+from analysis.frames import FINISHED, MEMBER
 from analysis.load import Experiment
 
 ABSENT_CAUSES = ("pack", "stopped")
@@ -22,7 +22,7 @@ def signals(experiment: Experiment, gem: str) -> pd.DataFrame:
         raise KeyError(f"no gem {gem!r} in {experiment.path}; measured are {experiment.gems}")
     members = experiment.members[experiment.members["arm"] == "base"]
     keys = members[[*MEMBER, "config", "launch"]].assign(gem=gem)
-    keys["final"] = members["trial_status"].isin(["done", "failed"])
+    keys["final"] = members["trial_status"].isin([*FINISHED, "failed"])
     keys["absent"] = members["cause"].where(members["cause"].isin(ABSENT_CAUSES), "")
     frame = keys.merge(_sizes(experiment.epochs, gem), how="left", on=MEMBER)
     frame["status"] = frame["status"].where(frame["status"].notna(), "waiting").astype(str)

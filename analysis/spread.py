@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import chi2
 
+from analysis.frames import FINISHED
 from analysis.load import Experiment
 
 SPREAD = ["n", "mean", "variance", "sd", "lo", "hi", "hac_se", "failed"]
@@ -59,8 +60,8 @@ class Variance:
 def variance_sources(experiment: Experiment) -> list[Variance]:
     """Base runs: all together; seeds within a configuration; configurations (means over seeds); folds within a run."""
     scores = experiment.scores[experiment.scores["arm"] == "base"].dropna(subset=["sharpe"])
-    members = experiment.members[(experiment.members["arm"] == "base") & (experiment.members["trial_status"] == "done")]
-    members = members.dropna(subset=["judge_sharpe"])
+    members = experiment.members[experiment.members["arm"] == "base"].dropna(subset=["judge_sharpe"])
+    members = members[members["trial_status"].isin(FINISHED)]
     means = scores.groupby("config")["sharpe"].mean()
     return [
         _variance("all runs", scores["sharpe"]),

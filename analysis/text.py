@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+GAP = "\u00a0"  # a number and its unit stay on one line
+UNIT = f"{GAP}%"
 TIMES = 9.995  # shares from here on are told as multiples
 
 
@@ -13,19 +15,19 @@ def percent(share: float) -> str:
         return "-"
     value = 100.0 * share
     if value <= 1.5e-10:
-        return "0 %"
+        return f"0{UNIT}"
     if share >= TIMES:
-        return f"{share:.3g} ×"
+        return f"{share:.3g}{GAP}×"
     if value < 1e-3:
-        return f"{value:.1e} %"
+        return f"{value:.1e}{UNIT}"
     digits = max(0, 2 - math.floor(math.log10(value)))
-    return f"{value:.{digits}f} %"
+    return f"{value:.{digits}f}{UNIT}"
 
 
 def percent_interval(low: float, high: float) -> str:
     """An interval of shares, both ends in one unit."""
     if high >= TIMES:
-        return f"[{low:.3g} ×, {high:.3g} ×]"
+        return f"[{low:.3g}{GAP}×, {high:.3g}{GAP}×]"
     return f"[{percent(low)}, {percent(high)}]"
 
 

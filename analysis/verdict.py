@@ -23,7 +23,7 @@ from analysis.purity import Purity
 from analysis.redundancy import CoMovement, co_movement
 from analysis.rules import VerdictRules, planned_rules
 from analysis.signals import signals, silent_features
-from analysis.text import percent, percent_interval
+from analysis.text import UNIT, percent, percent_interval
 
 # What the gems' authors suspected them to repeat; shown as not tested where the feature is not recorded.
 SUSPECTED = {"g6_branch_indep": ("noisy_nets", "ensemble_kl"), "g10_temporal": ("spectral_norm",)}
@@ -154,7 +154,7 @@ def needed_units(sizes: np.ndarray, rules: VerdictRules, n_gems: int) -> int | N
 
 
 def _decide(base: Verdict, sizes: np.ndarray, rules: VerdictRules, n_gems: int) -> Verdict:
-    limit = f"limit {100.0 * rules.zero_limit:g} %"
+    limit = f"limit {100.0 * rules.zero_limit:g}{UNIT}"
     if not len(sizes) and base.absent:
         return replace(base, grade="not measured", reason=f"no size in any configuration ({base.absent[0]})")
     if not base.looks:

@@ -138,6 +138,17 @@ def test_a_damaged_judged_epoch_leaves_the_average_of_the_rest(tmp_path):
     assert not np.allclose(experiment.scores["sharpe"], whole.scores["sharpe"])
 
 
+def test_a_finished_trial_with_a_lost_part_keeps_the_rest(tmp_path):
+    trials = write_experiment(tmp_path, specs(configs=1, off=False))
+    whole = analysis.load(tmp_path)
+    next((tmp_path / "trials" / trials[0].key / "epochs").glob("00002-*.parquet")).unlink()
+    experiment = analysis.load(tmp_path)
+    assert list(experiment.trials["status"]) == ["damaged"]
+    assert any("[2]" in problem for problem in experiment.problems)
+    assert list(experiment.scores["sharpe"]) == list(whole.scores["sharpe"])
+    assert analysis.signals(experiment, "g10_temporal")["final"].all()
+
+
 def test_a_damaged_plan_is_replaced_by_the_trials_own_records(tmp_path):
     trials = write_experiment(tmp_path, specs(configs=2))
     (tmp_path / "plan.json").write_text("{")

@@ -128,7 +128,7 @@ def test_markup_is_escaped_once():
 
 
 def test_numbers_as_text():
-    assert [percent(share) for share in (0.2, 0.0123, 1e-4, 1e-6, 0.0, 83.53)] == [
+    assert [percent(share).replace("\u00a0", " ") for share in (0.2, 0.0123, 1e-4, 1e-6, 0.0, 83.53)] == [
         "20.0 %", "1.23 %", "0.0100 %", "1.0e-04 %", "0 %", "83.5 ×",
     ]  # fmt: skip
     assert percent(float("nan")) == "-"

@@ -35,7 +35,7 @@ def test_an_identically_zero_gem_is_deleted_at_the_first_look():
 def test_a_tiny_gem_is_deleted_and_the_reason_gives_number_and_limit():
     verdict = judge_signal(evidence([1e-5, 2e-5, 1e-5, 3e-5, 2e-5]), n_gems=3)
     assert verdict.title == "DELETE (zero)"
-    assert "limit 1 %" in verdict.reason
+    assert "limit 1\u00a0%" in verdict.reason
     assert verdict.interval[1] < 0.01
 
 
