@@ -193,6 +193,14 @@ def _add_products(left, right, product):
 
 
 @cpu_function
+def _turn(matrix, turned):
+    """turned = matrix'."""
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            turned[j, i] = matrix[i, j]
+
+
+@cpu_function
 def _square_columns(matrix, squares):
     """squares[k] = sum over j in turn of matrix[j, k]^2."""
     squares[:] = float32(0.0)
@@ -213,31 +221,36 @@ def _write_gradient(own, squares, inverse, other_turned, covariance, grad):
 
 @cpu_kernel
 def branch_independence_cpu(x, y, active, value, grad_x, grad_y):
+    """Pairs hold the two branches; loops over them, because every call that is written out is compiled once more."""
     samples, width, height = x.shape[1], x.shape[2], y.shape[2]
-    xs, ys = np.empty((samples, width), np.float32), np.empty((samples, height), np.float32)
-    x_inverse, y_inverse = np.empty(width, np.float32), np.empty(height, np.float32)
-    x_squares, y_squares = np.empty(width, np.float32), np.empty(height, np.float32)
-    covariance = np.empty((width, height), np.float32)
+    standard = np.empty((samples, width), np.float32), np.empty((samples, height), np.float32)
+    turned = np.empty((width, samples), np.float32), np.empty((height, samples), np.float32)
+    inverse = np.empty(width, np.float32), np.empty(height, np.float32)
+    squares = np.empty(width, np.float32), np.empty(height, np.float32)
+    covariance = np.empty((height, width), np.float32), np.empty((width, height), np.float32)  # [other, own]
     total = np.empty(LANES, np.float32)
     for lane in range(x.shape[0]):
         if active[lane] == 0:
             continue
-        _standardise_columns(x[lane], xs, x_inverse)
-        _standardise_columns(y[lane], ys, y_inverse)
-        covariance[:] = float32(0.0)
-        _add_products(xs, ys, covariance)
+        features, gradients = (x[lane], y[lane]), (grad_x[lane], grad_y[lane])
+        for side in range(2):
+            _standardise_columns(features[side], standard[side], inverse[side])
+            _turn(standard[side], turned[side])
+        covariance[1][:] = float32(0.0)
+        _add_products(standard[0], standard[1], covariance[1])
         for j in range(width):
             for k in range(height):
-                covariance[j, k] /= float32(samples - 1)
-        turned = covariance.T.copy()
-        _square_columns(turned, x_squares)
-        _square_columns(covariance, y_squares)
+                covariance[1][j, k] /= float32(samples - 1)
+        _turn(covariance[1], covariance[0])
+        for side in range(2):
+            _square_columns(covariance[side], squares[side])
+            _write_gradient(
+                standard[side], squares[side], inverse[side], turned[1 - side], covariance[side], gradients[side]
+            )
         total[:] = float32(0.0)
         for j in range(width):
-            total[j % LANES] += x_squares[j]
+            total[j % LANES] += squares[0][j]
         value[lane] = sum_lanes_cpu(total)
-        _write_gradient(xs, x_squares, x_inverse, ys.T.copy(), turned, grad_x[lane])
-        _write_gradient(ys, y_squares, y_inverse, xs.T.copy(), covariance, grad_y[lane])
 
 
 MOMENTS = CudaKernel(

@@ -179,4 +179,6 @@ def _plain(function: types.FunctionType, module: SimulatedCuda) -> types.Functio
             namespace[name] = python_fma
         elif isinstance(value, Dispatcher):
             namespace[name] = _plain(value.py_func, module)
-    return types.FunctionType(function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__)
+    return types.FunctionType(
+        function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__
+    )
