@@ -16,6 +16,7 @@ SCHEMA_VERSION = 1
 BUILTIN_GEMS = ("g6_branch_indep", "g10_temporal", "g12_predictive")
 GemMode = Literal["off", "probe", "wired"]
 Positive = Annotated[int, Field(ge=1)]
+Width = Annotated[int, Field(ge=2)]  # products with one column round differently in a pack of one
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -65,8 +66,8 @@ class MarketConfig(Frozen):
 class NetworkConfig(Frozen):
     """Widths of the packed branching dueling network and the support of its return distribution."""
 
-    trunk: tuple[Positive, Positive] = (64, 64)
-    head: Positive = 32
+    trunk: tuple[Width, Width] = (64, 64)
+    head: Width = 32
     atoms: Annotated[int, Field(ge=2, le=255)] = 51
     v_max: Annotated[float, Field(gt=0.0)] = 10.0  # the support is [-v_max, v_max], in train volatilities
     spectral_norm: bool = True  # divide w_s2 by its largest singular value

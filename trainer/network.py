@@ -34,7 +34,7 @@ REACH = {
 class SpectralNorm:
     """w_s2 / sigma (Miyato et al. 2018, arXiv 1802.05957; on one layer of a DQN: Gogianu et al. 2021, 2105.05246).
 
-    `left` [P, rows, 1] and `right` [P, 1, columns] are the singular vectors of the power iteration, constants for the
+    `left` [P, 1, rows] and `right` [P, 1, columns] are the singular vectors of the power iteration, constants for the
     gradient; `sigma` [P, 1, 1] = left' w_s2 right'. `on` is a static choice of the configuration.
     """
 
@@ -51,7 +51,7 @@ class SpectralNorm:
         if not self.on:
             return effective
         inner = (effective * weight).sum((1, 2), keepdim=True) / self.sigma
-        return (effective - inner * self.left * self.right) / self.sigma
+        return (effective - inner * self.left.transpose(1, 2) * self.right) / self.sigma
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ def _fresh_learner(layout: ParamLayout, draw: Draws, members: int, spectral_on: 
     initialise(layout, params, lambda index, count: draw.once(draws.INITIALISE + index, count))
     weights = layout.views(params)
     _, rows, columns = weights["w_s2"].shape
-    left = torch.full((members, rows, 1), rows**-0.5, device=device)
+    left = torch.full((members, 1, rows), rows**-0.5, device=device)
     learner = Learner(params, weights, left, torch.zeros(members, 1, columns, device=device), spectral_on)
     for _ in range(START_ITERATIONS):
         learner.iterate()

@@ -15,11 +15,15 @@ def _unit(x: torch.Tensor) -> torch.Tensor:
 
 def estimate(weight: torch.Tensor, left: torch.Tensor, right: torch.Tensor, on: bool) -> SpectralNorm:
     """Sigma `[P, 1, 1]` of `weight` `[P, rows, columns]` from the present vectors, without iterating."""
-    sigma = torch.bmm(torch.bmm(left.transpose(1, 2), weight), right.transpose(1, 2))
+    sigma = (torch.bmm(left, weight) * right).sum(2, keepdim=True)
     return SpectralNorm(left, right, sigma.clamp_min(TINY), on)
 
 
 def iterate(weight: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
-    """One step in place on `left` `[P, rows, 1]` and `right` `[P, 1, columns]` (Miyato et al. 2018, Algorithm 1)."""
-    right.copy_(_unit(torch.bmm(left.transpose(1, 2), weight)))
-    left.copy_(_unit(torch.bmm(weight, right.transpose(1, 2))))
+    """One step in place on `left` `[P, 1, rows]` and `right` `[P, 1, columns]` (Miyato et al. 2018, Algorithm 1).
+
+    Both are rows and both products row times matrix: a product with a column, or with a turned view of one, takes
+    another path in a pack of one and rounds differently there.
+    """
+    right.copy_(_unit(torch.bmm(left, weight)))
+    left.copy_(_unit(torch.bmm(right, weight.transpose(1, 2))))

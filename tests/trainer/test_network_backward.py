@@ -22,7 +22,7 @@ def network(request):
         view.copy_(torch.randn(view.shape, generator=generator, dtype=torch.float64) * 0.5)
     buffer.requires_grad_()
     weights = LAYOUT.views(buffer)
-    left = torch.randn(MEMBERS, 9, 1, generator=generator, dtype=torch.float64)
+    left = torch.randn(MEMBERS, 1, 9, generator=generator, dtype=torch.float64)
     right = torch.randn(MEMBERS, 1, 7, generator=generator, dtype=torch.float64)
     with torch.no_grad():
         spectral.iterate(weights["w_s2"], left, right)
@@ -100,11 +100,11 @@ def test_forward_is_the_network_written_out_for_one_member(network):
 
 def test_dueling_vector():
     """V = 1, A1 = [0, 1, 2] gives Q = [0, 1, 2], atom by atom (Wang et al. 2016, eq. 9)."""
-    layout = make_layout(1, NetworkConfig(trunk=(1, 1), head=1, atoms=2))
+    layout = make_layout(1, NetworkConfig(trunk=(2, 2), head=2, atoms=2))
     w = layout.views(torch.zeros(1, layout.total))
     w["b_v2"].fill_(1.0)
     w["b_d2"].copy_(torch.tensor([0.0, 0.0, 1.0, 1.0, 2.0, 2.0]).view(1, 1, 6))
-    left, right = torch.ones(1, 1, 1), torch.ones(1, 1, 1)
+    left, right = torch.ones(1, 1, 2), torch.ones(1, 1, 2)
     act = forward(w, spectral.estimate(w["w_s2"], left, right, False), torch.zeros(1, 1, 1))
     assert act.direction_logits[0, 0].tolist() == [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
     assert act.magnitude_logits[0, 0].tolist() == [[1.0, 1.0]] * 3
@@ -122,7 +122,7 @@ def test_gradient_through_action_values():
 def test_power_iteration_finds_the_largest_singular_value():
     generator = torch.Generator().manual_seed(5)
     weight = torch.randn(3, 9, 7, generator=generator, dtype=torch.float64)
-    left, right = torch.ones(3, 9, 1, dtype=torch.float64), torch.zeros(3, 1, 7, dtype=torch.float64)
+    left, right = torch.ones(3, 1, 9, dtype=torch.float64), torch.zeros(3, 1, 7, dtype=torch.float64)
     for _ in range(300):
         spectral.iterate(weight, left, right)
     sigma = spectral.estimate(weight, left, right, True).sigma.flatten()

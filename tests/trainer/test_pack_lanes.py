@@ -42,6 +42,14 @@ def test_same_bits_in_any_lane_of_any_pack(market_file, alone, members):
     assert lanes_differ(alone, packed, members.index(WHO)) == (set(), set())
 
 
+@pytest.mark.parametrize("width", [2, 31, 64])
+def test_same_bits_alone_for_other_widths(market_file, width):
+    """Matrix products choose their code by shape; widths of 8 alone would not have shown it."""
+    changes = {"network": NetworkConfig(trunk=(width, width), head=width, atoms=51), "batch_size": 64, "epochs": 1}
+    alone = run(tiny_spec(market_file, [WHO], **changes))
+    assert lanes_differ(alone, run(tiny_spec(market_file, ["base 3 0", WHO], **changes)), 1) == (set(), set())
+
+
 @pytest.mark.slow
 def test_same_bits_in_any_lane_on_the_bundled_bars_with_wider_networks():
     """Three symbols, 64 units, chunks of the evaluation that end elsewhere in other packs."""

@@ -10,8 +10,8 @@ from trainer.config import NetworkConfig
 from trainer.params import ALIGN, SLICES, make_layout
 from trainer.step import iterate
 
-sizes = st.integers(1, 70)
-networks = st.builds(NetworkConfig, trunk=st.tuples(sizes, sizes), head=sizes, atoms=st.integers(2, 60))
+sizes, widths = st.integers(1, 70), st.integers(2, 70)
+networks = st.builds(NetworkConfig, trunk=st.tuples(widths, widths), head=widths, atoms=st.integers(2, 60))
 
 
 @settings(max_examples=30, deadline=None)
