@@ -6,25 +6,26 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+import numba
 
 from .cache import cache_directory, caching_into_our_folder
 from .fma import cpu_fma
 from .retarget import retarget
 
 # error_model "numpy": a division by zero gives inf or NaN, as on the GPU. No C wrapper: nobody calls through one.
+_njit: Any = numba.njit  # its type stub lacks the wrapper options
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
 
 
 def cpu_kernel(function: Callable) -> Any:
     """Decorates a CPU twin: serial machine code, kept on disk. Compiled later, by `Operation.compile_cpu`."""
     with caching_into_our_folder():
-        return njit(cache=cache_directory() is not None, **OPTIONS)(function)
+        return _njit(cache=cache_directory() is not None, **OPTIONS)(function)
 
 
 def cpu_function(function: Callable) -> Any:
     """A function that CPU twins call; compiled into them, so it has no cache entry and no wrappers of its own."""
-    return njit(no_cpython_wrapper=True, **OPTIONS)(function)
+    return _njit(no_cpython_wrapper=True, **OPTIONS)(function)
 
 
 def for_cpu(arithmetic: types.ModuleType) -> types.SimpleNamespace:
