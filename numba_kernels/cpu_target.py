@@ -12,8 +12,9 @@ from .cache import cache_directory, caching_into_our_folder
 from .fma import cpu_fma
 from .retarget import retarget
 
-# error_model "numpy": a division by zero gives inf or NaN, as on the GPU. No C wrapper: nobody calls through one.
 _njit: Any = numba.njit  # its type stub lacks the wrapper options
+
+# error_model "numpy": a division by zero gives inf or NaN, as on the GPU. No C wrapper: nobody calls through one.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
 
 
