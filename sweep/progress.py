@@ -141,6 +141,7 @@ class Progress:
         self.tally.running.discard(key)
         self.tally.failed[key] = error
         self.said(f"{key}: failed: {error}")
+        self._plain_line(after=0.0)
 
     def stopping(self) -> None:
         self.phase = "stopping"

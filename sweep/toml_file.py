@@ -56,11 +56,15 @@ def resolved(config: SweepConfig, folder: Path) -> SweepConfig:
 
 
 def to_toml(table: dict[str, Any]) -> str:
-    """Plain nested values as TOML: scalars and lists first, then one table after another; tables in lists inline."""
+    """Plain nested values as TOML: scalars and lists first, then one table after another; tables in lists inline.
+
+    TOML has no null: a key whose value is None is left out, so None must be its default.
+    """
     return "\n".join(_lines(table, "")).strip() + "\n"
 
 
 def _lines(table: dict[str, Any], prefix: str) -> list[str]:
+    table = {key: value for key, value in table.items() if value is not None}
     tables = {key: value for key, value in table.items() if isinstance(value, dict)}
     lines = [f"{_key(key)} = {_literal(value)}" for key, value in table.items() if key not in tables]
     for key, value in tables.items():
