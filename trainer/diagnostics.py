@@ -43,7 +43,9 @@ def _ratio(columns: dict[str, Any], component: str, row: int) -> float:
     """|magnitude| / |direction|; 0/0 and unreachable slices are structural."""
     magnitude = _value(columns, f"grad/{component}/magnitude", row)
     direction = _value(columns, f"grad/{component}/direction", row)
-    return magnitude / direction if direction != 0 else math.nan
+    if direction == 0:
+        return math.nan if magnitude == 0 else magnitude * math.inf
+    return magnitude / direction
 
 
 def _gates(columns: dict[str, Any], row: int) -> dict[str, str]:
