@@ -1,0 +1,159 @@
+"""A user's gem from a file: measured, recorded and wired like ours, without touching a file of ours."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_trial import BASE, OFF, rows_differ, run, tiny_spec
+
+from trainer.config import ArmConfig, GemConfig
+from trainer.gems.registry import GemError, load_gem, load_gems
+from trainer.params import SLICES
+
+ZERO = """
+from trainer.gems import Gem
+
+class Zero(Gem):
+    name = "zero"
+    inputs = ("trunk",)
+
+    def forward(self, ctx):
+        return 0.0 * ctx.trunk.sum(-1)
+
+class Constant(Gem):
+    name = "constant"
+    inputs = ("direction_q",)
+
+    def forward(self, ctx):
+        return ctx.returns.detach() * 0 + 2.5
+"""
+COPIES = """
+from trainer.gems import Gem
+from trainer.gems.branch_independence import BranchIndependence
+from trainer.gems.predictive_coding import PredictiveCoding
+from trainer.gems.temporal_consistency import TemporalConsistency
+
+
+class Independence(BranchIndependence):
+    name = "copy_g6"
+    measure = Gem.measure
+
+class Temporal(TemporalConsistency):
+    name = "copy_g10"
+    measure = Gem.measure
+
+class Predictive(PredictiveCoding):
+    name = "copy_g12"
+    measure = Gem.measure
+"""
+EVERYWHERE = """
+from trainer.gems import Gem
+
+class Everywhere(Gem):
+    name = "everywhere"
+    inputs = ("trunk", "next_trunk", "value_hidden", "next_direction_hidden", "magnitude_logits", "prediction")
+
+    def forward(self, ctx):
+        return sum(getattr(ctx, name).flatten(2).square().mean(2) for name in self.inputs)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("gems")
+    for name, text in (("zero.py", ZERO), ("copies.py", COPIES), ("everywhere.py", EVERYWHERE)):
+        (path / name).write_text(text)
+    return path
+
+
+def arm(name, folder, mode="probe", **gems):
+    """An arm of gems given as class=file."""
+    return ArmConfig(name=name, gems={f"{folder / file}.py:{cls}": GemConfig(mode=mode) for cls, file in gems.items()})
+
+
+def test_a_constant_zero_gem_has_value_and_gradient_zero(market_file, folder):
+    probing = arm("base", folder, Zero="zero", Constant="zero")
+    seen = run(tiny_spec(market_file, ["base 0 0", "off 0 0"], arms=(probing, OFF)))
+    for record in seen.records[1:]:
+        columns = record.columns
+        assert columns["gem/zero/value"][0] == columns["gem/zero/size"][0] == columns["gem/zero/size/trunk"][0] == 0.0
+        assert columns["gem/constant/value"][0] == 2.5
+        assert columns["gem/constant/size"][0] == columns["gem/constant/size/direction"][0] == 0.0
+        assert columns["purity/params_sha"][0] == columns["purity/params_sha"][1]
+        assert "gem:zero=0 " in record.lines[0]
+        assert "zero=off" in record.lines[1]
+
+
+def test_a_wired_zero_gem_changes_no_bit(market_file, folder):
+    wired = arm("wired", folder, mode="wired", Zero="zero", Constant="zero")
+    seen = run(tiny_spec(market_file, ["wired 0 0", "off 0 0"], arms=(wired, OFF)))
+    first, second = seen.records[-1].columns["purity/params_sha"]
+    assert first == second
+
+
+def test_autograd_copies_of_the_built_in_gems_give_their_numbers(market_file, folder):
+    copies = arm("base", folder, Independence="copies", Temporal="copies", Predictive="copies")
+    both = ArmConfig(name="base", gems=BASE.gems | copies.gems)
+    columns = run(tiny_spec(market_file, ["base 0 0"], arms=(both,))).records[-1].columns
+    pairs = {"copy_g6": "g6_branch_indep", "copy_g10": "g10_temporal", "copy_g12": "g12_predictive"}
+    for copy, own in pairs.items():
+        row = "pred" if own == "g12_predictive" else f"gem:{own}"
+        np.testing.assert_allclose(columns[f"gem/{copy}/value"], columns[f"gem/{own}/value"], rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(columns[f"gem/{copy}/size"], columns[f"gem/{own}/size"], rtol=2e-3)
+        for part in SLICES:
+            names = f"grad/gem:{copy}/{part}", f"grad/{row}/{part}"
+            np.testing.assert_allclose(columns[names[0]], columns[names[1]], rtol=2e-3, atol=1e-6)
+
+
+def test_a_wired_user_gem_trains_and_reaches_what_it_names(market_file, folder):
+    wired = arm("wired", folder, mode="wired", Everywhere="everywhere")
+    seen = run(tiny_spec(market_file, ["wired 0 0", "off 0 0"], arms=(wired, OFF)))
+    columns = seen.records[-1].columns
+    assert columns["purity/params_sha"][0] != columns["purity/params_sha"][1]
+    assert all(columns[f"grad/gem:everywhere/{part}"][0] > 0 for part in SLICES)
+    assert columns["status"] == ["ok", "ok"]
+
+
+def test_it_does_not_disturb_its_neighbours(market_file, folder):
+    """Beside a member with a user's gem, one without has the bits that it has alone."""
+    wired = arm("wired", folder, mode="wired", Everywhere="everywhere")
+    pair = run(tiny_spec(market_file, ["wired 0 0", "off 3 1"], arms=(wired, OFF)))
+    alone = run(tiny_spec(market_file, ["off 3 1"], arms=(OFF,)))
+    for a, b in zip(pair.records, alone.records, strict=True):
+        common = {name: column for name, column in a.columns.items() if name in b.columns}
+        a.columns = common
+        assert rows_differ(a, 1, b, 0, ("clock/", "member")) == []
+
+
+REFUSED = {
+    "nothing": "give a built-in name",
+    "missing.py:Gem": "there is no file",
+    "no_such_module_here:Gem": "no_such_module_here",
+    "{folder}/zero.py:Absent": "Absent",
+    "{folder}/zero.py:Gem": "does not define forward",
+    "pathlib:Path": "is not a class derived from",
+}
+
+
+@pytest.mark.parametrize("reference", REFUSED)
+def test_what_cannot_be_used_is_refused_with_its_name(folder, reference):
+    with pytest.raises(GemError, match=REFUSED[reference]):
+        load_gem(reference.format(folder=folder))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [('name = "Zero Gem"', "lower case"), ('inputs = ("weights",)', "inputs"), ("inputs = ()", "inputs")],
+)
+def test_bad_declarations_are_refused(tmp_path, change, message):
+    field = change.partition(" =")[0]
+    text = "\n".join(f"    {change}" if line.strip().startswith(field) else line for line in ZERO.splitlines()[:9])
+    path = Path(tmp_path / "bad.py")
+    path.write_text(text)
+    with pytest.raises(GemError, match=message):
+        load_gem(f"{path}:Zero")
+
+
+def test_two_gems_of_one_name_are_refused(folder):
+    with pytest.raises(GemError, match="share a name"):
+        load_gems((f"{folder}/zero.py:Zero", f"{folder}/zero.py:Zero"))
