@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweep.errors import INTERRUPTED, SOME_TRIALS_FAILED, SweepError
+from sweep.errors import SOME_TRIALS_FAILED, SweepError
 
 if TYPE_CHECKING:
     from sweep.run import Outcome
@@ -30,15 +30,13 @@ def main() -> None:
     except SweepError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from trainer.provenance import package_version
 
-        print(f"gemsweep {version('gemsweep')}")
+        print(f"gemsweep {package_version('gemsweep') or '(run from its source, not installed)'}")
         raise typer.Exit
 
 

@@ -115,11 +115,14 @@ class Progress:
             self.console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     def started(self, key: str) -> None:
-        self.phase = ""
+        if not self.tally.epoch_of:
+            self.phase = "starting trials"
         self.tally.running.add(key)
 
     def result(self, key: str, epoch: int, objective: float) -> None:
         self._first_result = self._first_result or self._now()
+        if self.phase == "starting trials":
+            self.phase = ""
         self.tally.result(key, epoch, objective)
         self._plain_line(after=LINE_SECONDS)
 
