@@ -18,7 +18,7 @@ class Slot:
     name: str
     unit: str
     default: float
-    writer: str  # "config": set at the start from the trainer configuration; otherwise the function that writes it
+    writer: str  # the function; "config": set once from the trainer configuration; "constant": keeps its default
 
 
 SLOTS = (
@@ -39,9 +39,9 @@ SLOTS = (
     Slot("q_gap_peak", "train volatilities", 0.0, "health.observe_q_gap"),
     Slot("q_gap_floor", "train volatilities", 0.0, "health.observe_q_gap"),
     Slot("norm_ema_rate", "1 per update", 0.0, "config"),
-    Slot("applied_norm_ema", "gradient norm", 0.0, "components.scale_c51"),
-    Slot("reward_scale", "1 / log return", 1.0, "pack.build"),
-    Slot("q_temperature", "train volatilities", 0.1, "pack.build"),
+    Slot("applied_norm_ema", "gradient norm", 0.0, "components.observe_applied"),
+    Slot("reward_scale", "1 / log return", 1.0, "pack.build_pack"),
+    Slot("q_temperature", "train volatilities", 0.1, "constant"),
     Slot("adam_beta1_power", "1", 1.0, "optimiser.adam"),
     Slot("adam_beta2_power", "1", 1.0, "optimiser.adam"),
 )
