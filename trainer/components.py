@@ -49,10 +49,14 @@ def observe_applied(norm: torch.Tensor, signals: Signals) -> None:
 
 
 def wired_coefficient(gem: str, gem_norm: torch.Tensor, reference_norm: torch.Tensor, signals: Signals) -> torch.Tensor:
-    """Factor `[P]` that gives a wired gem its dose: a gradient norm of `dose` x |c51_bs|; 0 where it is not wired."""
-    usable = (signals[f"gem/{gem}/wired"] > 0) & (gem_norm > 0)
+    """Factor `[P]` that gives a wired gem its dose: a gradient norm of `dose` x |c51_bs|; 0 where it is not wired.
+
+    NaN where the gradient of a wired gem is not finite: leaving it out would hide that the member trains without it.
+    """
     dosed = signals[f"gem/{gem}/dose"] * reference_norm / gem_norm
-    return torch.where(usable, dosed, torch.zeros_like(dosed))
+    broken = torch.full_like(dosed, float("nan"))
+    usable = (signals[f"gem/{gem}/wired"] > 0) & (gem_norm != 0)
+    return torch.where(usable, torch.where(torch.isfinite(gem_norm), dosed, broken), torch.zeros_like(dosed))
 
 
 def add_selected(total: torch.Tensor, coefficient: torch.Tensor, row: torch.Tensor) -> None:
