@@ -56,6 +56,16 @@ class Everywhere(Gem):
     def forward(self, ctx):
         return sum(getattr(ctx, name).flatten(2).square().mean(2) for name in self.inputs)
 """
+BROKEN = """
+from trainer.gems import Gem
+
+class Broken(Gem):
+    name = "broken"
+    inputs = ("trunk",)
+
+    def forward(self, ctx):
+        return ctx.trunk.sum(-1) * SIZE
+"""
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +133,17 @@ def test_it_does_not_disturb_its_neighbours(market_file, folder):
         common = {name: column for name, column in a.columns.items() if name in b.columns}
         a.columns = common
         assert rows_differ(a, 1, b, 0, ("clock/", "member")) == []
+
+
+@pytest.mark.parametrize("size", ["float('nan')", "1e30"])
+def test_a_broken_gradient_freezes_the_member_that_wired_it_and_no_other(market_file, tmp_path, size):
+    """1e30: the gradient is finite, its norm is not."""
+    (tmp_path / "broken.py").write_text(BROKEN.replace("SIZE", size))
+    arms = (arm("wired", tmp_path, "wired", Broken="broken"), arm("base", tmp_path, Broken="broken"), OFF)
+    columns = run(tiny_spec(market_file, ["wired 0 0", "base 0 0", "off 0 0"], arms=arms)).records[-1].columns
+    assert columns["status"] == ["frozen", "ok", "ok"]
+    assert columns["frozen_at"][0] == 0
+    assert columns["purity/params_sha"][1] == columns["purity/params_sha"][2]
 
 
 REFUSED = {
