@@ -117,7 +117,10 @@ def main() -> None:
     try:
         warm_up = ["--trials", "1", "--seeds", "1", "--set", "trainer.epochs=1", "--set", "trainer.score_epochs=1"]
         gemsweep(storage, "warm-up", 1, [*settings, *warm_up])  # kernels compiled, files in the page cache
-        rounds = [repeat(storage, number, options.processes, settings) for number in range(options.repeats)]
+        rounds = []
+        for number in range(options.repeats):
+            rounds.append(repeat(storage, number, options.processes, settings))
+            print(f"repeat {number + 1}:", ", ".join(f"{name} {value:.3g}" for name, value in rounds[-1].items()))
     finally:
         shutil.rmtree(storage, ignore_errors=True)
     found = summary(rounds)
