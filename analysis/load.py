@@ -90,6 +90,11 @@ class Experiment:
             name[4 : -len(suffix)] for name in self.epochs.columns if name.startswith("gem/") and name.endswith(suffix)
         ]
 
+    def may_duplicate(self, gem: str) -> tuple[str, ...]:
+        """Existing features that the gem's author says it may only repeat; empty for a lost plan."""
+        found = [row["may_duplicate"] for row in self.plan.get("gems", []) if row["name"] == gem]
+        return tuple(found[0]) if found else ()
+
     @property
     def spans(self) -> pd.DataFrame:
         """fold, span, start, stop (positions in `timeline`, half open)."""

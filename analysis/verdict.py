@@ -25,8 +25,6 @@ from analysis.rules import VerdictRules, planned_rules
 from analysis.signals import signals, silent_features
 from analysis.text import UNIT, percent, percent_interval
 
-# What the gems' authors suspected them to repeat; shown as not tested where the feature is not recorded.
-SUSPECTED = {"g6_branch_indep": ("noisy_nets", "ensemble_kl"), "g10_temporal": ("spectral_norm",)}
 Label = Literal["DELETE", "MORE TRIALS", "INVALID"]
 Grade = Literal["zero", "candidate", "too few", "undecided", "not measured", "impure"]
 
@@ -75,7 +73,7 @@ def verdicts(experiment: Experiment, rules: VerdictRules | None = None) -> list[
     names = experiment.gems
     return [
         _with_untested(judge_signal(signals(experiment, gem), purity=experiment.purity, rules=rules, n_gems=len(names)),
-                       silent_features(experiment.epochs))
+                       silent_features(experiment.epochs), experiment.may_duplicate(gem))
         for gem in names
     ]  # fmt: skip
 
@@ -204,11 +202,11 @@ def _redundancy(evidence: pd.DataFrame) -> tuple[CoMovement, ...]:
     return tuple(replace(result, feature=result.feature.removeprefix("feature/")) for result in results)
 
 
-def _with_untested(verdict: Verdict, silent: Sequence[str]) -> Verdict:
+def _with_untested(verdict: Verdict, silent: Sequence[str], suspected: Sequence[str]) -> Verdict:
     """Names the features that redundancy could not be tested against, which is not the same as none being found."""
     tested = {result.feature for result in verdict.redundancy}
     missing = dict.fromkeys(silent, "the feature is off")
-    missing |= {name: "the feature is not recorded" for name in SUSPECTED.get(verdict.gem, ()) if name not in missing}
+    missing |= {name: "the feature is not recorded" for name in suspected if name not in missing}
     extra = [_untested(name, verdict.n, why) for name, why in missing.items() if name not in tested]
     return replace(verdict, redundancy=(*verdict.redundancy, *extra))
 

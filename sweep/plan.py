@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -17,6 +19,7 @@ from sweep.errors import ConfigError
 from sweep.search import draw
 from trainer.config import (
     BUILTIN_GEMS,
+    MAY_DUPLICATE,
     ArmConfig,
     DataConfig,
     Machine,
@@ -50,7 +53,7 @@ def make_plan(config: SweepConfig, machine: Machine) -> Plan:
     from trainer.provenance import environment
 
     section = config.sweep
-    gems = gem_names(config.arms.gems)
+    gems = gem_rows(config.arms.gems)
     configurations, note = draw(config.space, section.search, section.trials, section.seed)
     trials = list(trial_specs(config, configurations, machine))
     table = _market_table(config.data)
@@ -83,16 +86,26 @@ def make_plan(config: SweepConfig, machine: Machine) -> Plan:
     return Plan(data, table.timeline, (note,) if note else ())
 
 
-def gem_names(references: tuple[str, ...]) -> list[str]:
-    """Names of the gems as they stand in records; a user's gem is loaded here, so that a broken one starts nothing."""
+def gem_rows(references: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Each gem's name as it stands in records, where it comes from, and what it may only repeat.
+
+    A user's gem is loaded here, so that a broken one starts nothing; its file is digested, so that an edit shows.
+    """
     if set(references) <= set(BUILTIN_GEMS):
-        return list(references)
+        return [_gem_row(name, name, MAY_DUPLICATE[name]) for name in references]
     from trainer.gems.registry import GemError, load_gems
 
     try:
-        return [gem.name for gem in load_gems(references)]
+        gems = load_gems(references)
     except GemError as error:
         raise ConfigError(f"arms.gems: {error}") from None
+    return [_gem_row(gem.name, reference, gem.may_duplicate) for gem, reference in zip(gems, references, strict=True)]
+
+
+def _gem_row(name: str, reference: str, may_duplicate: tuple[str, ...]) -> dict[str, Any]:
+    path = Path(reference.rpartition(":")[0])
+    digest = sha256(path.read_bytes()).hexdigest() if path.suffix == ".py" else None
+    return {"name": name, "reference": reference, "may_duplicate": list(may_duplicate), "sha256": digest}
 
 
 def block_seeds(seed: int, block: int, count: int) -> tuple[int, ...]:

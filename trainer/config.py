@@ -14,6 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 SCHEMA_VERSION = 1
 BUILTIN_GEMS = ("g6_branch_indep", "g10_temporal", "g12_predictive")
+# Existing features that a built-in gem may only repeat: known here, so that planning need not load torch to say so.
+MAY_DUPLICATE: dict[str, tuple[str, ...]] = {
+    "g6_branch_indep": ("noisy_nets", "ensemble_kl"),
+    "g10_temporal": ("spectral_norm",),
+    "g12_predictive": (),
+}
 GemMode = Literal["off", "probe", "wired"]
 Positive = Annotated[int, Field(ge=1)]
 Width = Annotated[int, Field(ge=2)]  # products with one column round differently in a pack of one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,16 @@ from trainer.sharpe import FLOOR, iqm
 from trainer.step import begin_walks, iterate, walk
 
 
-@lru_cache(maxsize=2)
 def load_table(data: DataConfig) -> MarketTable:
     """Bars, features and folds of a data configuration; kept, because the trials of a sweep share them."""
+    path = Path(data.source)
+    changed = path.stat() if path.is_file() else None
+    return _load_table(data, changed and (changed.st_mtime_ns, changed.st_size))
+
+
+@lru_cache(maxsize=2)
+def _load_table(data: DataConfig, version: tuple[int, int] | None) -> MarketTable:
+    """`version` tells two states of one file apart."""
     bars = load_bars(
         data.source,
         symbols=data.symbols,

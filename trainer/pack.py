@@ -96,13 +96,13 @@ def load_state(pack: Pack, tensors: dict[str, torch.Tensor]) -> None:
     own = state(pack)
     if own.keys() != tensors.keys():
         raise ValueError(f"the checkpoint has other tensors: {sorted(own.keys() ^ tensors.keys())}")
-    for name, tensor in own.items():
+    for name, tensor in own.items():  # all before the first copy, so that a refusal leaves the pack as it was
         stored = tensors[name]
         if stored.shape != tensor.shape or stored.dtype != tensor.dtype:
-            raise ValueError(
-                f"checkpoint tensor {name}: {tuple(stored.shape)} {stored.dtype}, not {tuple(tensor.shape)}"
-            )
-        tensor.copy_(stored)
+            found = f"{tuple(stored.shape)} {stored.dtype}"
+            raise ValueError(f"checkpoint tensor {name}: {found}, not {tuple(tensor.shape)} {tensor.dtype}")
+    for name, tensor in own.items():
+        tensor.copy_(tensors[name])
 
 
 def build_pack(spec: TrialSpec, table: MarketTable) -> Pack:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from trainer.config import ArmConfig, DataConfig, GemConfig, Member, TrainerConfig, TrialSpec, config_key
+from trainer.config import MAY_DUPLICATE, ArmConfig, DataConfig, GemConfig, Member, TrainerConfig, TrialSpec, config_key
 from trainer.record import Checkpoint, TrialStore, write_plan, write_timeline
 
 GEMS = {"g6_branch_indep": 0.2, "g10_temporal": 0.0, "g12_predictive": 0.05}
@@ -55,7 +55,7 @@ def plan_of(trials: list[TrialSpec], **extra) -> dict:
         "seed": 0,
         "trials": [spec.model_dump(mode="json") for spec in trials], "folds": spans,
         "data": {"sha256": "0" * 64, "periods_per_year": 252.0, "symbols": ["AAA", "BBB"], "report": {}},
-        "gems": list(trials[0].arms[0].gems),
+        "gems": [{"name": gem, "may_duplicate": MAY_DUPLICATE.get(gem, ())} for gem in trials[0].arms[0].gems],
     }  # fmt: skip
     return {**plan, **extra}
 

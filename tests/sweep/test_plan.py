@@ -71,7 +71,8 @@ def test_the_verdict_is_fixed_before_the_first_trial(default_plan):
     verdict = default_plan.data["verdict"]
     assert verdict["rules_hash"] != plan_of("analysis.zero_limit=0.02").data["verdict"]["rules_hash"]
     assert verdict["schedule"][:3] == [5, 8, 12]
-    assert default_plan.data["gems"] == ["g6_branch_indep", "g10_temporal", "g12_predictive"]
+    assert [gem["name"] for gem in default_plan.data["gems"]] == ["g6_branch_indep", "g10_temporal", "g12_predictive"]
+    assert default_plan.data["gems"][1]["may_duplicate"] == ["spectral_norm"]
     assert default_plan.data["label"] == "smoke, not evidence"
 
 

@@ -261,7 +261,8 @@ def test_the_same_bars_are_not_a_difference(experiment):
 
 REAL = """
 import sys
-from trainer.config import BUILTIN_GEMS, ArmConfig, DataConfig, GemConfig, Member, NetworkConfig, TrainerConfig, TrialSpec
+from trainer.config import BUILTIN_GEMS, ArmConfig, DataConfig, GemConfig
+from trainer.config import Member, NetworkConfig, TrainerConfig, TrialSpec
 from trainer.debug import replay
 from trainer.loop import run_trial
 from trainer.record import TrialStore

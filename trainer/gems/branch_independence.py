@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 import numba_kernels as nk
+from trainer.config import MAY_DUPLICATE
 from trainer.gems.contract import Gem, GemContext, Measure
 
 
@@ -26,7 +27,7 @@ class BranchIndependence(Gem):
     name = "g6_branch_indep"
     inputs = ("direction_hidden", "magnitude_hidden")
     coefficient = 1e-4  # a sum over all pairs of units: of the order of 100 at the start
-    may_duplicate = ("noisy_nets", "ensemble_kl")
+    may_duplicate = MAY_DUPLICATE[name]
 
     def forward(self, ctx: GemContext) -> torch.Tensor:
         x, y = standardise(ctx.direction_hidden), standardise(ctx.magnitude_hidden)

@@ -58,6 +58,10 @@ class Measure:
     gradients: dict[str, torch.Tensor]
 
 
+class GemError(ValueError):
+    """A gem that cannot be used, with what to change."""
+
+
 class Gem(ABC):
     """Base class; `name` is lower case with underscores and unique in an experiment.
 
@@ -78,7 +82,7 @@ class Gem(ABC):
         """Value and gradients by autograd through `forward`."""
         leaves = {name: getattr(ctx, name).detach().requires_grad_() for name in self.inputs}
         with torch.enable_grad():
-            value = self.forward(replace(ctx, **leaves))
+            value = self._checked(self.forward(replace(ctx, **leaves)), ctx.continues)
             value = value.mean(1) if value.dim() == 2 else value
             if not value.requires_grad:  # a constant has no gradient, and autograd would refuse to say so
                 return Measure(value, {name: torch.zeros_like(leaf) for name, leaf in leaves.items()})
@@ -86,3 +90,12 @@ class Gem(ABC):
         named = zip(leaves.items(), grads, strict=True)
         found = {name: torch.zeros_like(leaf) if g is None else g for (name, leaf), g in named}
         return Measure(value.detach(), found)
+
+    def _checked(self, value: object, samples: torch.Tensor) -> torch.Tensor:
+        """`value` if it is a loss per member or per sample; anything else would mix members or mean nothing."""
+        shapes = (samples.shape[:1], samples.shape)
+        if isinstance(value, torch.Tensor) and value.shape in shapes and value.is_floating_point():
+            return value
+        found = f"{tuple(value.shape)} {value.dtype}" if isinstance(value, torch.Tensor) else type(value).__name__
+        wanted = " or ".join(str(tuple(shape)) for shape in shapes)
+        raise GemError(f"gem {self.name}: forward(ctx) gave {found}; it must be a float tensor of shape {wanted}")

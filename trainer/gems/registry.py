@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from trainer.config import BUILTIN_GEMS
-from trainer.gems.contract import Gem, GemContext
+from trainer.gems.contract import Gem, GemContext, GemError
 
 BUILTIN = {
     "g6_branch_indep": "trainer.gems.branch_independence:BranchIndependence",
@@ -22,10 +22,6 @@ assert tuple(BUILTIN) == BUILTIN_GEMS
 NAME = re.compile(r"^[a-z][a-z0-9_]{0,47}$")
 COMPONENT_OF = {"g12_predictive": "pred"}  # a row that the older trainer already had keeps its name there
 CARRIERS = frozenset(GemContext.__dataclass_fields__) - {"continues", "returns", "temperature", "active"}
-
-
-class GemError(ValueError):
-    """A gem that cannot be used, with what to change."""
 
 
 def component_name(gem: str) -> str:
@@ -57,8 +53,10 @@ def load_gem(reference: str) -> Gem:
         raise GemError(f"gem {reference!r}: give a built-in name ({known}) or `file.py:Class` or `module:Class`")
     try:
         found = getattr(_module(place, reference), attribute)
-    except (ImportError, AttributeError, SyntaxError) as error:
-        raise GemError(f"gem {reference!r}: {error}") from error
+    except GemError:
+        raise
+    except Exception as error:  # a user's file may raise anything while it is imported
+        raise GemError(f"gem {reference!r}: {type(error).__name__}: {error}") from error
     if not (inspect.isclass(found) and issubclass(found, Gem)):
         raise GemError(f"gem {reference!r}: {attribute} is not a class derived from trainer.gems.Gem")
     _check(found, reference)

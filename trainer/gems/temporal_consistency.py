@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 import numba_kernels as nk
+from trainer.config import MAY_DUPLICATE
 from trainer.gems.contract import Gem, GemContext, Measure
 
 
@@ -30,7 +31,7 @@ class TemporalConsistency(Gem):
     name = "g10_temporal"
     inputs = ("direction_q", "next_direction_q", "magnitude_q", "next_magnitude_q")
     coefficient = 1.0  # at most 2 log 2
-    may_duplicate = ("spectral_norm",)
+    may_duplicate = MAY_DUPLICATE[name]
 
     def forward(self, ctx: GemContext) -> torch.Tensor:
         total = torch.zeros_like(ctx.continues)
