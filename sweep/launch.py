@@ -113,8 +113,11 @@ def start_ray(share: Share) -> None:
         include_dashboard=False,
         log_to_driver=False,
         logging_level=logging.ERROR,
-        # The monitor's error would end the sweep; the kernel's OOM killer ends a worker, which Tune tries again.
-        _system_config={"memory_monitor_refresh_ms": 0},
+        _system_config={
+            # The monitor's error would end the sweep; the kernel's OOM killer ends a worker, which Tune tries again.
+            "memory_monitor_refresh_ms": 0,
+            "worker_niceness": 0,  # Ray's 15 lets any other process of the machine starve the trials
+        },
     )
     logging.getLogger("ray").setLevel(logging.CRITICAL)  # tracebacks go to the trial's log
 
