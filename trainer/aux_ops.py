@@ -12,7 +12,7 @@ import torch
 from trainer.components import add_selected, wired_coefficient
 from trainer.gems.contract import Gem, GemContext
 from trainer.gems.registry import component_name
-from trainer.measurement import slice_norms, whole
+from trainer.measurement import shared, slice_norms
 from trainer.network import Activations, action_values, backward, forward, logits_gradient, predict
 from trainer.pack import Pack
 from trainer.replay import Batch
@@ -95,7 +95,7 @@ def add_wired(pack: Pack, applied: torch.Tensor, reference: torch.Tensor) -> tor
         if gem.name in pack.wired:
             row = pack.row(component_name(gem.name))
             coefficient = wired_coefficient(
-                gem.name, whole(slice_norms(row[None], pack.starts)[0]), reference, pack.signals
+                gem.name, shared(slice_norms(row[None], pack.starts)[0]), reference, pack.signals
             )
             add_selected(applied, coefficient, row)
     return applied

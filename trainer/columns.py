@@ -13,7 +13,7 @@ from trainer.evaluate import Walk
 from trainer.gems.registry import component_name
 from trainer.health import QGap
 from trainer.pack import Pack
-from trainer.params import SLICES
+from trainer.params import C51_REACH, SLICES
 from trainer.sharpe import sharpe
 from trainer.signals import COUNTERS
 
@@ -64,7 +64,7 @@ def gradients(pack: Pack) -> Columns:
 
 
 def gem_sizes(pack: Pack) -> Columns:
-    """Value of each gem, and its size: |coefficient x gradient| as a share of |c51_bs|, whole buffer and by slice."""
+    """Value of each gem, and its size: |coefficient x gradient| / |c51_bs| over the slices that C51 reaches."""
     sums, count = pack.measurements, pack.measurements.diagnostics
     columns: Columns = {}
     names = [c.name for c in pack.components]
@@ -77,11 +77,11 @@ def gem_sizes(pack: Pack) -> Columns:
         ]
         columns[f"gem/{gem.name}/value"] = per(sums.gems[index], count)
         sizes = {"": (sums.totals[row], sums.totals[reference])}
-        reach = pack.components[row].reach
+        common = {s for s in pack.components[row].reach if s in C51_REACH}
         sizes |= {f"/{s}": (sums.norms[row, :, j], sums.norms[reference, :, j]) for j, s in enumerate(SLICES)}
         for part, (gem_norm, reference_norm) in sizes.items():
             size = per(coefficient * gem_norm, reference_norm)
-            size[off | ((part != "") & (part[1:] not in reach))] = np.nan
+            size[off | ((part != "") & (part[1:] not in common))] = np.nan
             columns[f"gem/{gem.name}/size{part}"] = size
     return columns
 

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 import torch
 
 from trainer.gems.registry import component_name
-from trainer.params import SLICES
+from trainer.params import C51_REACH, SLICES
 from trainer.signals import Signals
 
 NINE = ("iqn", "ens", "c51", "cql", "distill", "rec", "pred", "cql_sx", "c51_bs")
 AUXILIARY = ("cql", "distill", "pred", "cql_sx")  # added after the backward pass, in the aux operations
-C51_REACH = ("trunk", "value", "direction", "magnitude")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Is a member still telling actions apart? Q-gap, learning health, and the HEALTH_DIAG line of an epoch.
+"""Is a member still telling actions apart? The Q-gap and learning health.
 
 Learning health is the Q-gap as a share of its own decaying peak: 1 while a network separates its actions as well as it
 ever did, 0 when they all look alike. It needs no validation return, so nothing from validation can reach a gradient.
@@ -6,7 +6,6 @@ ever did, 0 when they all look alike. It needs no validation return, so nothing 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -57,20 +56,15 @@ def measure_q_gap(pack: Pack) -> QGap:
 
 
 def observe_q_gap(signals: Signals, q_gap: torch.Tensor) -> None:
-    """peak = max(0.99 peak, q_gap); floor = peak / 2; health = q_gap / peak, 1 while the peak is 0. All `[P]`."""
-    peak = torch.maximum(PEAK_DECAY * signals["q_gap_peak"], q_gap)
+    """peak = max(0.99 peak, q_gap); floor = peak / 2; health = q_gap / peak, 1 while the peak is 0. All `[P]`.
+
+    A Q-gap that is not finite leaves the peak where it was and sets health to 0: that network tells nothing apart.
+    """
+    finite = torch.isfinite(q_gap)
+    before = PEAK_DECAY * signals["q_gap_peak"]
+    peak = torch.where(finite, torch.maximum(before, q_gap), before)
+    health = torch.where(peak > 0, q_gap / peak, torch.ones_like(peak))
     signals["q_gap"].copy_(q_gap)
     signals["q_gap_peak"].copy_(peak)
     signals["q_gap_floor"].copy_(FLOOR_SHARE * peak)
-    signals["learning_health"].copy_(torch.where(peak > 0, q_gap / peak, torch.ones_like(peak)))
-
-
-def show(value: float | None) -> str:
-    """`-` for a structural zero (None or NaN), `0` for an exact one, else three digits in scientific notation."""
-    if value is None or math.isnan(value):
-        return "-"
-    return "0" if value == 0 else f"{value:.3e}"
-
-
-def group(name: str, fields: dict[str, str]) -> str:
-    return f"{name} [{' '.join(f'{key}={text}' for key, text in fields.items())}]"
+    signals["learning_health"].copy_(health.masked_fill(~finite, 0.0))

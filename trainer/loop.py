@@ -97,7 +97,8 @@ def make_record(pack: Pack, epoch: int) -> EpochRecord:
     for span in col.SPANS:
         columns |= col.evaluation(pack.table, span, walks.get(span), pack.size)
     columns |= col.purity(pack)
-    lines = [health_line(columns, row) for row in range(pack.size)]
+    reach = {c.name: c.reach for c in pack.components}
+    lines = [health_line(columns, row, reach) for row in range(pack.size)]
     return EpochRecord(epoch, columns, objective(pack, columns), lines)
 
 

@@ -97,15 +97,6 @@ def member_rows(table: MarketTable, folds: list[int], span: SpanName) -> tuple[n
     return np.array(first, np.int64), np.array(decisions, np.int64)
 
 
-def train_volatility(table: MarketTable, fold: int) -> float:
-    """Standard deviation (ddof 1) of close-to-close log returns in the fold's train span, all symbols pooled."""
-    returns = []
-    for symbol in range(len(table.symbols)):
-        start, stop = table.rows(symbol, table.folds[fold].spans["train"])
-        returns.append(np.diff(np.log(table.close[start:stop])))
-    return float(np.concatenate(returns).std(ddof=1))
-
-
 @dataclass(frozen=True)
 class Walks:
     """State of the E market walks of each member, `[P, E]`, updated in place."""
@@ -145,11 +136,11 @@ def restart(walks: Walks, spans: TrainSpans, where: torch.Tensor, u: torch.Tenso
 
 
 def advance(
-    market: Market, walks: Walks, choice: torch.Tensor, episode_bars: int
+    market: Market, walks: Walks, choice: torch.Tensor, episode_bars: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """One bar for every walk. Returns log-equity change float64, flags int64 and `ended` bool, all `[P, E]`.
 
-    Bankruptcy terminates: nothing to bootstrap from. The end of the span, a hole in the data and `episode_bars`
+    Bankruptcy terminates: nothing to bootstrap from. The end of the span, a hole in the data and `episode_bars` `[P]`
     truncate.
     """
     reward = torch.empty_like(walks.equity)
@@ -170,6 +161,6 @@ def advance(
     walks.age.add_(1)
     terminated = bankrupt != 0
     out_of_data = (walks.row >= walks.last) | ~market.linked[walks.row]
-    truncated = ~terminated & (out_of_data | (walks.age >= episode_bars))
+    truncated = ~terminated & (out_of_data | (walks.age >= episode_bars[:, None]))
     flags = terminated.long() * TERMINATED + truncated.long() * TRUNCATED
     return reward, flags, terminated | truncated

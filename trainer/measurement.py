@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 import numba_kernels as nk
-from trainer.params import SLICES
+from trainer.params import C51_REACH, SLICES
 
 if TYPE_CHECKING:
     from trainer.pack import Pack
@@ -21,7 +21,7 @@ class Measurements:
     loss: torch.Tensor  # float32 [P]
     updates: torch.Tensor  # float32 [P]
     norms: torch.Tensor  # float32 [C, P, S], of each component and slice
-    totals: torch.Tensor  # float32 [C, P], of each component over the whole buffer
+    totals: torch.Tensor  # float32 [C, P], of each component over the slices that C51 reaches
     applied: torch.Tensor  # float32 [P], norm before clip
     clip: torch.Tensor  # float32 [P], clip factor
     budget: torch.Tensor  # float32 [P], scale of c51
@@ -56,6 +56,11 @@ def whole(norms: torch.Tensor) -> torch.Tensor:
     return norms.square().sum(-1).sqrt()
 
 
+def shared(norms: torch.Tensor) -> torch.Tensor:
+    """Norm over the slices that C51 reaches too: a gem's private head has nothing there to be compared with."""
+    return whole(norms[..., : len(C51_REACH)])
+
+
 def slice_norms(rows: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
     """Norms `[C, P, S]` of gradient rows `[C, P, total]` cut at `starts`."""
     out = torch.empty(rows.shape[0], rows.shape[1], len(SLICES), device=rows.device)
@@ -67,7 +72,7 @@ def observe_rows(pack: Pack, values: dict[str, torch.Tensor]) -> None:
     """Add the norms of all component rows and the gem values of one diagnostic update."""
     sums, norms = pack.measurements, slice_norms(pack.rows, pack.starts)
     sums.norms.add_(norms)
-    sums.totals.add_(whole(norms))
+    sums.totals.add_(shared(norms))
     for index, gem in enumerate(pack.gems):
         sums.gems[index].add_(values[gem.name])
 

@@ -14,7 +14,7 @@ from trainer.draws import Draws
 from trainer.gems.contract import Gem
 from trainer.gems.registry import load_gems
 from trainer.losses.c51 import make_support
-from trainer.market import Market, TrainSpans, Walks, make_market, make_train_spans, make_walks, train_volatility
+from trainer.market import Market, TrainSpans, Walks, make_market, make_train_spans, make_walks
 from trainer.measurement import Measurements, make_measurements
 from trainer.network import REACH, SpectralNorm, Weights
 from trainer.params import TARGETS, ParamLayout, initialise, make_layout
@@ -119,7 +119,7 @@ def build_pack(spec: TrialSpec, table: MarketTable) -> Pack:
     for gem in gems:
         settings = [arm.gems.get(names[gem.name]) for arm in member_arms]
         signals.write_gem(gem.name, settings, gem.coefficient)
-    signals["reward_scale"].copy_(torch.tensor([1.0 / train_volatility(table, fold) for fold in folds]))
+    signals["reward_scale"].copy_(torch.tensor([1.0 / table.train_volatility(fold) for fold in folds]))
     draw = Draws([m.seed for m in spec.members], device)
     components = list_components({gem.name: _gem_reach(gem) for gem in gems})
     online = _fresh_learner(layout, draw, members, trainer.network.spectral_norm)

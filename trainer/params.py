@@ -18,6 +18,7 @@ from trainer.config import NetworkConfig
 ALIGN = 32  # float32 values in 128 bytes
 DIRECTIONS, MAGNITUDES, TARGETS = 3, 3, 7
 SLICES = ("trunk", "value", "direction", "magnitude", "predictive")
+C51_REACH = SLICES[:4]  # the slices that the C51 loss can write
 
 
 @dataclass(frozen=True)

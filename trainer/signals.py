@@ -44,6 +44,7 @@ SLOTS = (
     Slot("q_temperature", "train volatilities", 0.1, "constant"),
     Slot("adam_beta1_power", "1", 1.0, "optimiser.adam"),
     Slot("adam_beta2_power", "1", 1.0, "optimiser.adam"),
+    Slot("episode_bars", "bars", 0.0, "config"),
 )
 LEARNING_HEALTH = 12
 COUNTERS = ("updates", "bars", "adam_steps", "frozen_at")

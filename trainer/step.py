@@ -38,7 +38,7 @@ def walk(pack: Pack) -> None:
     u = pack.draws.uniform(draws.EXPLORE, bars, 3, trainer.environments)
     direction, magnitude = explore(*greedy(act, pack.support), epsilon(pack.signals, pack.counters), u)
     row, before = walks.row.clone(), walks.target.clone()
-    reward, flags, ended = advance(pack.market, walks, target_of(direction, magnitude), trainer.episode_bars)
+    reward, flags, ended = advance(pack.market, walks, target_of(direction, magnitude), pack.signals["episode_bars"])
     scaled = (reward * pack.signals["reward_scale"].double()[:, None]).float()
     insert(
         pack.replay,

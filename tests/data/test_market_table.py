@@ -63,7 +63,7 @@ def test_long_steps_are_not_linked(bars):
 
 def test_default_spans(table):
     assert [{name: len(span) for name, span in fold.spans.items()} for fold in table.folds] == [
-        {"train": 1388, "validation": 314, "judge": 471},
+        {"train": 1056, "validation": 314, "judge": 471},
         {"train": 1859, "validation": 314, "judge": 471},
     ]
     assert (table.holdout.start, table.holdout.stop) == (2671, 3142)
@@ -117,3 +117,9 @@ def test_identity_and_folds_follow_the_configuration(bars, table):
     assert table.report == bars.report.to_dict()
     assert table.periods_per_year == bars.periods_per_year
     assert len(market_table(bars, DataConfig(folds=FoldConfig(count=3)), purge=4).folds) == 3
+
+
+def test_prices_that_never_move_are_refused(bars):
+    still = {name: frame.assign(open=5.0, high=5.0, low=5.0, close=5.0) for name, frame in bars.frames.items()}
+    with pytest.raises(DataError, match=r"no price moves between .* fold 0"):
+        market_table(dataclasses.replace(bars, frames=still), DataConfig(), purge=3)

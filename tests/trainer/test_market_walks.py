@@ -10,7 +10,7 @@ from tiny_trial import started, tiny_spec
 import numba_kernels as nk
 from trainer import step
 from trainer.config import MarketConfig
-from trainer.market import FLAT, LONG, SHORT, TERMINATED, TRUNCATED, cost_row, target_of, train_volatility
+from trainer.market import FLAT, LONG, SHORT, TERMINATED, TRUNCATED, cost_row, target_of
 from trainer.step import walk
 
 
@@ -78,7 +78,7 @@ def test_rewards_are_in_train_volatilities(pack):
             start, stop = table.rows(symbol, table.folds[fold].spans["train"])
             returns.append(np.diff(np.log(table.close[start:stop])))
         volatility = np.concatenate(returns).std(ddof=1)
-        assert train_volatility(table, fold) == pytest.approx(volatility)
+        assert table.train_volatility(fold) == pytest.approx(volatility)
         assert pack.signals["reward_scale"][member].item() == pytest.approx(1 / volatility, rel=1e-6)
 
 

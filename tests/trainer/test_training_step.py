@@ -72,7 +72,7 @@ def test_applied_is_c51_bs_plus_the_wired_rows(market_file, monkeypatch):
     expected = base.clone()
     for name, dose in doses.items():
         row = pack.row(component_name(name)).double()
-        share = dose * base.norm(dim=1) / row.norm(dim=1)
+        share = dose * base.norm(dim=1) / row[:, : pack.layout.slices["predictive"][0]].norm(dim=1)
         share *= torch.tensor([1.0, float(name == "g10_temporal"), 0.0])
         if name == "g10_temporal":
             share[1] *= GemConfig().dose / dose
@@ -91,7 +91,9 @@ def test_the_dose_is_the_share_of_the_gradient(market_file, monkeypatch):
     pack = started(tiny_spec(market_file, [f"{arm.name} 0 0" for arm in arms], arms=tuple(arms)))
     with torch.no_grad():
         update(pack, diagnose=False)
-    added = (caught[-1] - pack.row("c51_bs")).double().norm(dim=1) / pack.row("c51_bs").double().norm(dim=1)
+    common = slice(0, pack.layout.slices["predictive"][0])  # the slices that C51 reaches
+    added = (caught[-1] - pack.row("c51_bs"))[:, common].double().norm(dim=1)
+    added /= pack.row("c51_bs").double().norm(dim=1)
     torch.testing.assert_close(added, torch.tensor([0.01, 0.1, 1.0], dtype=torch.float64), rtol=1e-4, atol=0)
 
 

@@ -178,3 +178,45 @@ def test_bad_declarations_are_refused(tmp_path, change, message):
 def test_two_gems_of_one_name_are_refused(folder):
     with pytest.raises(GemError, match="share a name"):
         load_gems((f"{folder}/zero.py:Zero", f"{folder}/zero.py:Zero"))
+
+
+MISBEHAVING = """
+from trainer.gems import Gem
+
+class Writes(Gem):
+    name = "writes"
+    inputs = ("trunk",)
+
+    def forward(self, ctx):
+        ctx.next_trunk.add_(1.0)
+        return ctx.trunk.sum(-1)
+
+class Mixes(Gem):
+    name = "mixes"
+    inputs = ("trunk",)
+
+    def forward(self, ctx):
+        return ctx.trunk.mean()
+
+class Needs(Gem):
+    name = "needs"
+    inputs = ("trunk",)
+
+    def __init__(self, weight):
+        self.weight = weight
+
+    def forward(self, ctx):
+        return ctx.trunk.sum(-1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("Writes", "wrote to a tensor of ctx"), ("Mixes", r"it must be a float tensor of shape"), ("Needs", "weight")],
+)
+def test_a_gem_that_would_spoil_other_numbers_is_refused(market_file, tmp_path, name, message):
+    path = tmp_path / "misbehaving.py"
+    path.write_text(MISBEHAVING)
+    arm = ArmConfig(name="base", gems={f"{path}:{name}": GemConfig()})
+    with pytest.raises(GemError, match=message):
+        run(tiny_spec(market_file, ["base 0 0"], arms=(arm,)))

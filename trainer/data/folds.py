@@ -4,9 +4,9 @@ Walk-forward: each fold trains on the past, picks on the next stretch and is jud
 border that information could cross, purge + embargo bars belong to no span (Lopez de Prado 2018, Advances in Financial
 Machine Learning, chapter 7): the purge covers the bars an n-step target looks ahead, the embargo what lingers beyond.
 
-    fold 0   train........  gap  validation  gap  judge
-    fold 1   train...............  gap  validation  gap  judge                (judge spans side by side)
-    all                                                       gap  hold-out
+    fold 0   train...  gap  validation  gap  judge
+    fold 1   train............................  gap  validation  gap  judge
+    both                                                                gap  hold-out
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def holdout(timeline: pd.DatetimeIndex, config: FoldConfig) -> Span:
 
 
 def make_folds(timeline: pd.DatetimeIndex, config: FoldConfig, *, purge: int) -> list[Fold]:
-    """`config.count` folds before the hold-out, oldest first; their judge spans are adjacent and disjoint.
+    """`config.count` folds before the hold-out, oldest first; no judge span overlaps any other, or any
+    validation span: what is picked on one bar is never judged on it.
 
     timeline: strictly increasing timestamps. purge: bars that a training target looks ahead.
     Raises DataError with the numbers when the spans do not fit."""
@@ -65,9 +66,9 @@ def make_folds(timeline: pd.DatetimeIndex, config: FoldConfig, *, purge: int) ->
     gap = purge + config.embargo
     end = holdout(timeline, config).start
     judged_until = end - gap if end < len(timeline) else end
-    judge = round(config.judge * len(timeline))
+    step = round(config.judge * len(timeline)) + round(config.validation * len(timeline)) + 2 * gap
     return [
-        _fold(timeline, config, index, judged_until - (config.count - 1 - index) * judge, gap)
+        _fold(timeline, config, index, judged_until - (config.count - 1 - index) * step, gap)
         for index in range(config.count)
     ]
 

@@ -43,6 +43,11 @@ class MarketTable:
     sha256: str
     report: dict[str, Any]
 
+    def train_volatility(self, fold: int) -> float:
+        """Standard deviation (ddof 1) of close-to-close log returns in the fold's train span, all symbols pooled."""
+        ranges = [self.rows(symbol, self.folds[fold].spans["train"]) for symbol in range(len(self.symbols))]
+        return float(np.concatenate([np.diff(np.log(self.close[a:b])) for a, b in ranges]).std(ddof=1))
+
     def rows(self, symbol_index: int, span: Span) -> tuple[int, int]:
         """Half-open range of the rows of a symbol whose bars lie in `span`."""
         first, last = np.searchsorted(self.symbol, [symbol_index, symbol_index + 1])
@@ -72,6 +77,7 @@ def market_table(bars: Bars, config: DataConfig, purge: int) -> MarketTable:
     )
     _check_finite(table)
     _check_spans(table)
+    _check_volatility(table)
     return table
 
 
@@ -113,3 +119,14 @@ def _check_spans(table: MarketTable) -> None:
                     f"{table.symbols[index]} has {stop - start} bars in the {name} span of fold {fold.index} "
                     f"({span.start_time} to {span.stop_time}); leave it out of data.symbols or lower data.folds.count"
                 )
+
+
+def _check_volatility(table: MarketTable) -> None:
+    """Rewards are measured in train volatilities, so there must be one."""
+    for fold in table.folds:
+        if not table.train_volatility(fold.index) > 0:
+            span = fold.spans["train"]
+            raise DataError(
+                f"no price moves between {span.start_time} and {span.stop_time}, the train span of fold {fold.index}: "
+                f"there is nothing to learn; check that the prices are those of the instrument"
+            )

@@ -17,7 +17,7 @@ network's own backward. A gem with a faster analytic gradient overrides `measure
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 import torch
@@ -58,6 +58,11 @@ class Measure:
     gradients: dict[str, torch.Tensor]
 
 
+def _versions(ctx: GemContext) -> list[int]:
+    """How often each tensor was written to."""
+    return [getattr(ctx, field.name)._version for field in fields(ctx)]
+
+
 class GemError(ValueError):
     """A gem that cannot be used, with what to change."""
 
@@ -82,7 +87,11 @@ class Gem(ABC):
         """Value and gradients by autograd through `forward`."""
         leaves = {name: getattr(ctx, name).detach().requires_grad_() for name in self.inputs}
         with torch.enable_grad():
-            value = self._checked(self.forward(replace(ctx, **leaves)), ctx.continues)
+            seen = replace(ctx, **leaves)
+            versions = _versions(seen)
+            value = self._checked(self.forward(seen), ctx.continues)
+            if _versions(seen) != versions:  # it would change what the next gem measures
+                raise GemError(f"gem {self.name}: forward(ctx) wrote to a tensor of ctx; work on a copy")
             value = value.mean(1) if value.dim() == 2 else value
             if not value.requires_grad:  # a constant has no gradient, and autograd would refuse to say so
                 return Measure(value, {name: torch.zeros_like(leaf) for name, leaf in leaves.items()})

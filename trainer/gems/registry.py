@@ -53,24 +53,25 @@ def load_gem(reference: str) -> Gem:
         raise GemError(f"gem {reference!r}: give a built-in name ({known}) or `file.py:Class` or `module:Class`")
     try:
         found = getattr(_module(place, reference), attribute)
+        return _checked(found, attribute, reference)()
     except GemError:
         raise
     except Exception as error:  # a user's file may raise anything while it is imported
         raise GemError(f"gem {reference!r}: {type(error).__name__}: {error}") from error
+
+
+def _checked(found: object, attribute: str, reference: str) -> type[Gem]:
+    """`found` if it is a gem class that can be used."""
     if not (inspect.isclass(found) and issubclass(found, Gem)):
         raise GemError(f"gem {reference!r}: {attribute} is not a class derived from trainer.gems.Gem")
-    _check(found, reference)
-    return found()
-
-
-def _check(gem: type[Gem], reference: str) -> None:
-    if inspect.isabstract(gem):
-        raise GemError(f"gem {reference!r}: {gem.__name__} does not define forward(ctx)")
-    if not NAME.match(getattr(gem, "name", "")):
+    if inspect.isabstract(found):
+        raise GemError(f"gem {reference!r}: {attribute} does not define forward(ctx)")
+    if not NAME.match(str(getattr(found, "name", ""))) or not isinstance(found.name, str):
         raise GemError(f"gem {reference!r}: `name` must be lower case letters, digits and underscores")
-    unknown = set(getattr(gem, "inputs", ())) - CARRIERS
-    if unknown or not getattr(gem, "inputs", ()):
+    unknown = set(getattr(found, "inputs", ())) - CARRIERS
+    if unknown or not getattr(found, "inputs", ()):
         raise GemError(f"gem {reference!r}: `inputs` must name tensors among {', '.join(sorted(CARRIERS))}")
+    return found
 
 
 def load_gems(references: tuple[str, ...]) -> tuple[Gem, ...]:
