@@ -30,7 +30,7 @@ from trainer.config import (
 )
 
 if TYPE_CHECKING:
-    from trainer.data import MarketTable, Span
+    from trainer.data import Span
 
 PLAN_SCHEMA_VERSION = 1
 
@@ -50,13 +50,14 @@ def make_plan(config: SweepConfig, machine: Machine) -> Plan:
     Errors: ConfigError for impossible configurations; DataError for bars that cannot be used as given.
     """
     from analysis.rules import VerdictRules
+    from trainer.data.source import load_table
     from trainer.provenance import environment
 
     section = config.sweep
     gems = gem_rows(config.arms.gems)
     configurations, note = draw(config.space, section.search, section.trials, section.seed)
     trials = list(trial_specs(config, configurations, machine))
-    table = _market_table(config.data)
+    table = load_table(config.data)
     rules = VerdictRules.from_dict(config.analysis.model_dump())
     data = {
         "schema": PLAN_SCHEMA_VERSION,
@@ -165,14 +166,6 @@ def _spec(
     except ValidationError as error:
         messages = [finding["msg"].removeprefix("Value error, ") for finding in error.errors()]
         raise ConfigError("; ".join(messages)) from None
-
-
-def _market_table(data: DataConfig) -> MarketTable:
-    """The bars as every worker will read them; what is wrong with them ends the sweep here."""
-    from trainer.data import load_bars, market_table
-
-    bars = load_bars(data.source, **data.model_dump(exclude={"source", "folds"}))
-    return market_table(bars, data, data.folds.purge)
 
 
 def _span_row(fold: int | None, name: str, span: Span) -> dict[str, Any]:

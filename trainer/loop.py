@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +10,9 @@ import torch
 
 import numba_kernels as nk
 from trainer import columns as col
-from trainer.config import DataConfig, TrialSpec
-from trainer.data.bars import load_bars
+from trainer.config import TrialSpec
 from trainer.data.folds import SpanName
-from trainer.data.table import MarketTable, market_table
+from trainer.data.source import load_table
 from trainer.diagnostics import health_line
 from trainer.evaluate import Walk, evaluate
 from trainer.health import measure_q_gap, observe_q_gap
@@ -24,27 +21,6 @@ from trainer.record import Checkpoint
 from trainer.reporter import EpochRecord, Reporter
 from trainer.sharpe import FLOOR, iqm
 from trainer.step import begin_walks, iterate, walk
-
-
-def load_table(data: DataConfig) -> MarketTable:
-    """Bars, features and folds of a data configuration; kept, because the trials of a sweep share them."""
-    path = Path(data.source)
-    changed = path.stat() if path.is_file() else None
-    return _load_table(data, changed and (changed.st_mtime_ns, changed.st_size))
-
-
-@lru_cache(maxsize=2)
-def _load_table(data: DataConfig, version: tuple[int, int] | None) -> MarketTable:
-    """`version` tells two states of one file apart."""
-    bars = load_bars(
-        data.source,
-        symbols=data.symbols,
-        adjust=data.adjust,
-        on_bad=data.on_bad,
-        on_duplicate=data.on_duplicate,
-        max_gap_days=data.max_gap_days,
-    )
-    return market_table(bars, data, data.folds.purge)
 
 
 def run_trial(spec: TrialSpec, reporter: Reporter) -> None:

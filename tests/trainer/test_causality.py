@@ -9,9 +9,9 @@ from tiny_trial import FOLDS, run, started, synthetic_bars, tiny_spec
 
 from trainer.config import DataConfig
 from trainer.data.bars import load_bars
+from trainer.data.source import load_table
 from trainer.data.table import market_table
 from trainer.evaluate import greedy_choices
-from trainer.loop import load_table
 from trainer.market import make_market
 from trainer.step import iterate
 

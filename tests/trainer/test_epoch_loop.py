@@ -9,6 +9,7 @@ from tiny_trial import run, tiny_spec
 from trainer import loop, step
 from trainer.columns import ACTIONS, SPANS
 from trainer.config import BUILTIN_GEMS
+from trainer.data.source import load_table
 from trainer.measurement import slice_norms
 from trainer.params import SLICES
 from trainer.sharpe import FLOOR, iqm, sharpe
@@ -91,7 +92,7 @@ def test_train_at_both_ends_and_judge_in_scored_epochs_only(seen):
 
 
 def test_sharpe_is_the_project_s_own_of_the_recorded_returns(last, market_file):
-    table = loop.load_table(tiny_spec(market_file).data)
+    table = load_table(tiny_spec(market_file).data)
     for span in SPANS:
         for row in range(len(MEMBERS)):
             estimate = sharpe(last[f"returns/{span}"][row], periods_per_year=table.periods_per_year)

@@ -8,9 +8,9 @@ from tiny_trial import run, started, synthetic_bars, tiny_spec
 import numba_kernels as nk
 from trainer.columns import evaluation, max_drawdown
 from trainer.config import DataConfig, MarketConfig
+from trainer.data.source import load_table
 from trainer.evaluate import evaluate, greedy_choices
 from trainer.explore import greedy
-from trainer.loop import load_table
 from trainer.market import member_rows, target_of
 from trainer.network import forward
 from trainer.step import iterate, update

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from trainer.config import ArmConfig, DataConfig, GemConfig, Machine, Member, TrainerConfig, TrialSpec
-from trainer.loop import load_table, run_trial
+from trainer.data.source import load_table
+from trainer.loop import run_trial
 from trainer.pack import build_pack, load_state, state
 from trainer.reporter import MemoryReporter
 from trainer.step import begin_walks, iterate, walk

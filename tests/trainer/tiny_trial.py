@@ -19,7 +19,8 @@ from trainer.config import (
     TrainerConfig,
     TrialSpec,
 )
-from trainer.loop import load_table, run_trial
+from trainer.data.source import load_table
+from trainer.loop import run_trial
 from trainer.pack import build_pack
 from trainer.reporter import MemoryReporter
 from trainer.step import begin_walks, walk
