@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweep.errors import SOME_TRIALS_FAILED, SweepError
+from sweep.errors import REFUSED, SOME_TRIALS_FAILED, SweepError
 
 if TYPE_CHECKING:
     from sweep.run import Outcome
@@ -30,6 +30,20 @@ def main() -> None:
     except SweepError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
+    except Exception as error:
+        if not _explains_itself(error):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(REFUSED) from None
+
+
+def _explains_itself(error: Exception) -> bool:
+    """Errors of the data, the records and the gems say what is wrong and what to do; a traceback would hide it."""
+    from trainer.data.errors import DataError
+    from trainer.record import RecordError
+
+    gems = sys.modules.get("trainer.gems.contract")  # nothing that did not load the gems can have raised their error
+    return isinstance(error, (DataError, RecordError, *([gems.GemError] if gems else [])))
 
 
 def _show_version(wanted: bool) -> None:
@@ -94,17 +108,13 @@ def report(experiment: Experiment) -> None:
 def debug(
     experiment: Experiment,
     trial: Annotated[str, typer.Option(help="Key of the trial.")],
-    epochs: Annotated[int | None, typer.Option(help="Last epoch to run again; all by default.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=0, help="Last epoch to run again; all by default.")] = None,
     all_differences: Annotated[bool, typer.Option("--all", help="Go on after the first difference.")] = False,
 ) -> None:
     """Run a trial again without Ray and check every stored number bit for bit."""
     from trainer.debug import replay
-    from trainer.record import RecordError
 
-    try:
-        result = replay(experiment, trial, epochs=epochs, stop_at_first=not all_differences)
-    except RecordError as error:
-        raise SweepError(str(error)) from None
+    result = replay(experiment, trial, epochs=epochs, stop_at_first=not all_differences)
     print("\n".join(result.lines()))
     if not result.identical:
         raise typer.Exit(SOME_TRIALS_FAILED)
@@ -123,8 +133,12 @@ def _conclude(outcome: Outcome) -> None:
     _print_report(outcome.folder)
     for key, error in outcome.failed.items():
         print(f"failed: {key}: {error} (log: {outcome.folder / 'trials' / key / 'log.txt'})")
-    if outcome.left:
-        print(f"{len(outcome.left)} trials are not finished; go on with: gemsweep resume {outcome.folder}")
+    if outcome.failed:
+        print(f"when the cause is mended, run them again with: gemsweep resume {outcome.folder}")
+    waiting = len(set(outcome.left) - set(outcome.failed))
+    if waiting:
+        trials = "1 trial is" if waiting == 1 else f"{waiting} trials are"
+        print(f"{trials} not finished; go on with: gemsweep resume {outcome.folder}")
     if outcome.exit_code:
         raise typer.Exit(outcome.exit_code)
 
@@ -133,12 +147,8 @@ def _print_report(folder: Path) -> None:
     from analysis.load import load
     from analysis.report import write_report
     from analysis.tables import print_report
-    from trainer.record import RecordError
 
-    try:
-        experiment = load(folder)
-    except RecordError as error:
-        raise SweepError(str(error)) from None
+    experiment = load(folder)
     print_report(experiment)
     print(f"report: {write_report(experiment)}")
 

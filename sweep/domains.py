@@ -7,6 +7,7 @@ A domain maps one number u in [0, 1) to a value, so that the caller decides wher
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +27,12 @@ class Domain:
     values: tuple[Any, ...]
 
     @property
-    def options(self) -> tuple[Any, ...] | None:
+    def options(self) -> Sequence[Any] | None:
         """Every value of a discrete domain in order; None for a continuous one."""
         if self.kind in CONTINUOUS:
             return None
         if self.kind == "randint":
-            return tuple(range(*self.values))
+            return range(*self.values)  # not spelled out: it may be long
         return self.values
 
     @property

@@ -13,6 +13,7 @@ from sweep.toml_file import to_toml
 from trainer.config import TrialSpec
 from trainer.record import (
     RecordError,
+    check_trial,
     mark_failed,
     read_failed,
     read_plan,
@@ -48,7 +49,12 @@ def create(folder: Path, config: SweepConfig, plan: Plan) -> None:
 
 
 def taken(folder: Path) -> ConfigError:
-    """The refusal of a name that is in use, with the two ways out."""
+    """The refusal of a name that is in use, with the ways out."""
+    if not (folder / "plan.json").exists():
+        return ConfigError(
+            f"sweep.name: {folder} exists but holds no plan, as after a crash while it was made; delete it, or take "
+            f"another name by --name"
+        )
     return ConfigError(
         f"sweep.name: {folder} exists; go on with it by `gemsweep resume {folder}`, or take another name by --name"
     )
@@ -68,10 +74,11 @@ def unfinished(folder: Path, specs: dict[str, TrialSpec]) -> list[str]:
 
 
 def _is_final(folder: Path, key: str) -> bool:
+    """Stopped by a scheduler, or done with every part intact: a resume computes a damaged epoch again."""
     status = trial_status(folder, key)
     if status == "failed":
         return read_failed(folder, key)["cause"] == "stopped"
-    return status == "done"
+    return status == "done" and not check_trial(folder, key)
 
 
 def outcome(folder: Path, key: str) -> tuple[str, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from pydantic import ValidationError
 
 from sweep.config import MAX_SEEDS, SweepConfig
 from sweep.errors import ConfigError
+from sweep.inputs import digest
 from sweep.search import draw
 from trainer.config import (
     BUILTIN_GEMS,
@@ -105,8 +105,8 @@ def gem_rows(references: tuple[str, ...]) -> list[dict[str, Any]]:
 
 def _gem_row(name: str, reference: str, may_duplicate: tuple[str, ...]) -> dict[str, Any]:
     path = Path(reference.rpartition(":")[0])
-    digest = sha256(path.read_bytes()).hexdigest() if path.suffix == ".py" else None
-    return {"name": name, "reference": reference, "may_duplicate": list(may_duplicate), "sha256": digest}
+    sha = digest(path) if path.suffix == ".py" else None
+    return {"name": name, "reference": reference, "may_duplicate": list(may_duplicate), "sha256": sha}
 
 
 def block_seeds(seed: int, block: int, count: int) -> tuple[int, ...]:

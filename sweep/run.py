@@ -13,11 +13,15 @@ from rich.console import Console
 from sweep import experiment
 from sweep.config import SweepConfig
 from sweep.errors import GOOD, INTERRUPTED, SOME_TRIALS_FAILED, ConfigError, ResumeError
+from sweep.inputs import check_inputs
 from sweep.progress import Progress, Tally
 from sweep.resources import Share, share_out
 from sweep.trainable import Body
 from trainer.config import TrialSpec
 from trainer.data.errors import DataError
+from trainer.record import read_plan
+
+LONGEST_NAME = 80  # leaves room for the number that tells two sweeps of one file apart
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ def run(
     from sweep.plan import make_plan
 
     storage = Path(config.sweep.storage).expanduser().resolve()
-    name = config.sweep.name or experiment.free_name(storage, re.sub(r"[^A-Za-z0-9_.-]+", "-", fallback_name))
+    name = config.sweep.name or experiment.free_name(storage, usable_name(fallback_name))
     config = config.model_copy(update={"sweep": config.sweep.model_copy(update={"name": name})})
     folder = storage / name
     if folder.exists():
@@ -67,6 +71,12 @@ def run(
     return _run_left(folder, config, share, console, quiet, body)
 
 
+def usable_name(text: str) -> str:
+    """`text` as the name of a folder that every system takes and that a resume accepts again."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", text).lstrip("_.-")
+    return plain[:LONGEST_NAME].rstrip(".-") or "sweep"
+
+
 def resume(folder: Path, console: Console, *, quiet: bool = False, body: Body | None = None) -> Outcome:
     """Run what is left of the sweep in `folder`, each trial from its newest checkpoint.
 
@@ -75,7 +85,8 @@ def resume(folder: Path, console: Console, *, quiet: bool = False, body: Body | 
     from sweep.toml_file import read_config
 
     folder = folder.resolve()
-    experiment.open_plan(folder)
+    specs = experiment.open_plan(folder)
+    check_inputs(read_plan(folder), next(iter(specs.values())).data)
     try:
         config = read_config(folder / "config.toml", [], {})
         share = share_out(config.sweep)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sweep.domains import CONTINUOUS, Domain
@@ -72,7 +72,7 @@ def _random(space: SearchSpace, seed: int) -> Iterator[dict[str, Any]]:
             yield {key: (cell if key in crossed else drawn)[key] for key in space.domains}
 
 
-def _options(domains: dict[str, Domain]) -> list[tuple[Any, ...]]:
+def _options(domains: dict[str, Domain]) -> list[Sequence[Any]]:
     return [domain.options or () for domain in domains.values()]
 
 

@@ -46,7 +46,7 @@ def resolved(config: SweepConfig, folder: Path) -> SweepConfig:
 
     source = config.data.source
     if source not in BUNDLED:
-        source = str((folder / source).resolve())
+        source = str((folder / Path(source).expanduser()).resolve())
         if not Path(source).is_file():
             raise ConfigError(f"data.source: no file {source}, and no bundled data of that name ({', '.join(BUNDLED)})")
     gems = {gem: _gem_path(gem, folder) for gem in config.arms.gems}
@@ -118,7 +118,7 @@ def _gem_path(gem: str, folder: Path) -> str:
     file, colon, name = gem.rpartition(":")
     if not colon or not file.endswith(".py"):
         return gem
-    path = (folder / file).resolve()
+    path = (folder / Path(file).expanduser()).resolve()
     if not path.is_file():
         raise ConfigError(f"arms.gems: no file {path} (for {gem!r})")
     return f"{path}:{name}"

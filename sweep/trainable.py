@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+from sweep.inputs import check_inputs
 from sweep.ray_reporter import Metrics, RayReporter
 from trainer.config import TrialSpec
 from trainer.record import RecordError, TrialFinished, TrialLocked, TrialStore, read_plan
@@ -23,14 +25,11 @@ def run_key(experiment: Path, key: str, report: Callable[[Metrics], None], body:
     An error that would come again, since a trial repeats bit for bit, is recorded as the trial's failure. One of the
     machine (disk, memory) is raised: Ray starts the trial again from its newest checkpoint.
     """
-    spec = next(TrialSpec.model_validate(trial) for trial in read_plan(experiment)["trials"] if trial["key"] == key)
-    if body is None:
-        from trainer.loop import run_trial
-
-        body = run_trial
+    plan = read_plan(experiment)
+    spec = next(TrialSpec.model_validate(trial) for trial in plan["trials"] if trial["key"] == key)
     with _locked_store(experiment, spec) as store:
         try:
-            body(spec, RayReporter(StoreReporter(store), report))
+            (body or _trained_body(plan))(spec, RayReporter(StoreReporter(store), report))
         except TrialFinished:
             return
         except Exception as error:
@@ -38,6 +37,17 @@ def run_key(experiment: Path, key: str, report: Callable[[Metrics], None], body:
             if may_pass(error):
                 raise
             store.fail("pack", f"{type(error).__name__}: {error}")
+
+
+def _trained_body(plan: Mapping[str, Any]) -> Body:
+    """`run_trial`, once the bars and gems are found to be those of the plan, on this machine too."""
+    from trainer.loop import run_trial
+
+    def body(spec: TrialSpec, reporter: Reporter) -> None:
+        check_inputs(plan, spec.data)
+        run_trial(spec, reporter)
+
+    return body
 
 
 def may_pass(error: Exception) -> bool:
