@@ -106,20 +106,35 @@ def start_ray(share: Share) -> None:
     """Start a local Ray with room for `share.concurrent` trials and nothing to say. Set `environment(share)` first."""
     import ray
 
-    ray.init(
-        num_cpus=share.concurrent * share.machine.threads,
-        num_gpus=None if share.gpus else 0,
-        object_store_memory=OBJECT_STORE_BYTES,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        _system_config={
-            # The monitor's error would end the sweep; the kernel's OOM killer ends a worker, which Tune tries again.
-            "memory_monitor_refresh_ms": 0,
-            "worker_niceness": 0,  # Ray's 15 lets any other process of the machine starve the trials
-        },
-    )
+    with _children_keep_sigterm_waiting():
+        ray.init(
+            num_cpus=share.concurrent * share.machine.threads,
+            num_gpus=None if share.gpus else 0,
+            object_store_memory=OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            _system_config={
+                # The monitor's error would end the sweep; the kernel's OOM killer ends a worker, which Tune tries again.
+                "memory_monitor_refresh_ms": 0,
+                "worker_niceness": 0,  # Ray's 15 lets any other process of the machine starve the trials
+            },
+        )
     logging.getLogger("ray").setLevel(logging.CRITICAL)  # tracebacks go to the trial's log
+
+
+@contextmanager
+def _children_keep_sigterm_waiting() -> Iterator[None]:
+    """Processes started inside inherit a blocked SIGTERM, as Ray itself blocks SIGINT in them.
+
+    `timeout`, systemd and batch schedulers signal every process of a job. The driver alone must answer: a Ray whose
+    server went first would leave it waiting a minute and then end it.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
