@@ -115,7 +115,7 @@ def start_ray(share: Share) -> None:
             log_to_driver=False,
             logging_level=logging.ERROR,
             _system_config={
-                # The monitor's error would end the sweep; the kernel's OOM killer ends a worker, which Tune tries again.
+                # The monitor's error would end the sweep; the kernel's OOM killer ends a worker, and Tune tries again.
                 "memory_monitor_refresh_ms": 0,
                 "worker_niceness": 0,  # Ray's 15 lets any other process of the machine starve the trials
             },
