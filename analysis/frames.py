@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.text import count_statuses
 from trainer.config import TrialSpec
-from trainer.sharpe import FLOOR, iqm
+from trainer.sharpe import ESTIMATED, FLOOR, iqm
 
 MEMBER = ["trial", "arm", "seed", "fold"]
 SPANS = ("train", "validation", "judge")
@@ -51,13 +52,13 @@ def members_frame(
 
 OUTCOMES = {
     "epoch": "last recorded", "updates": "", "status": "", "frozen_at": "", "judge_sharpe": "", "judge_se": "",
-    "validation_sharpe": "", "train_sharpe_untrained": "", "train_sharpe": "", "train_log_wealth_untrained": "",
-    "train_log_wealth": "", "seconds": "",
+    "validation_sharpe": "", "validation_status": "", "train_sharpe_untrained": "", "train_sharpe": "",
+    "train_log_wealth_untrained": "", "train_log_wealth": "", "seconds": "",
 }  # fmt: skip
 
 
 def _without_outcomes(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.assign(**{name: None if name == "status" else np.nan for name in OUTCOMES})
+    return frame.assign(**{name: None if name.endswith("status") else np.nan for name in OUTCOMES})
 
 
 def _member_outcomes(epochs: pd.DataFrame) -> pd.DataFrame:
@@ -68,18 +69,18 @@ def _member_outcomes(epochs: pd.DataFrame) -> pd.DataFrame:
     groups = ordered.groupby(MEMBER, sort=False)
     last = groups.tail(1).set_index(MEMBER)
     first = ordered[ordered["epoch"] == 0].set_index(MEMBER).reindex(last.index)
-    scored = (
-        ordered[ordered["scored"]].groupby(MEMBER)[["eval/judge/sharpe", "eval/judge/se"]].mean().reindex(last.index)
-    )
+    scored = _judged(ordered[ordered["scored"]]).reindex(last.index)
+    frozen = last["status"].eq("frozen")
     frame = pd.DataFrame(
         {
             "epoch": last["epoch"],
             "updates": last["updates"],
             "status": last["status"],
             "frozen_at": last["frozen_at"],
-            "judge_sharpe": scored["eval/judge/sharpe"],
-            "judge_se": scored["eval/judge/se"],
-            "validation_sharpe": last["eval/validation/sharpe"],
+            "judge_sharpe": scored["sharpe"].mask(frozen, FLOOR),
+            "judge_se": scored["se"].mask(frozen),
+            "validation_sharpe": last["eval/validation/sharpe"].mask(frozen, FLOOR),
+            "validation_status": last["eval/validation/status"].mask(frozen, "frozen"),
             "train_sharpe_untrained": first["eval/train/sharpe"],
             "train_sharpe": last["eval/train/sharpe"],
             "train_log_wealth_untrained": first["eval/train/log_wealth"],
@@ -90,13 +91,22 @@ def _member_outcomes(epochs: pd.DataFrame) -> pd.DataFrame:
     return frame.reset_index()
 
 
+def _judged(scored: pd.DataFrame) -> pd.DataFrame:
+    """Mean judge Sharpe of each member over `scored` rows; its error over those rows where it is an estimate."""
+    error = scored["eval/judge/se"].where(scored["eval/judge/status"].isin(ESTIMATED))
+    rows = scored[MEMBER].assign(sharpe=scored["eval/judge/sharpe"], se=error)
+    return rows.groupby(MEMBER)[["sharpe", "se"]].mean()
+
+
 def trials_frame(
     specs: Iterable[TrialSpec], states: Mapping[str, Mapping[str, Any]], members: pd.DataFrame, scores: pd.DataFrame
 ) -> pd.DataFrame:
     """One row per planned trial in launch order; see `analysis.load` for the columns."""
     base = members[members["arm"] == "base"]
     base = base.merge(
-        scores[["config", "arm", "seed", "sharpe", "sharpe_se"]], how="left", on=["config", "arm", "seed"]
+        scores[["config", "arm", "seed", "sharpe", "sharpe_se", "status"]].rename(columns={"status": "run_status"}),
+        how="left",
+        on=["config", "arm", "seed"],
     )
     groups = dict(iter(base.groupby("trial", sort=False)))
     rows = []
@@ -113,15 +123,19 @@ def _base_summary(own: pd.DataFrame, spec: TrialSpec) -> dict[str, Any]:
     runs = own.drop_duplicates("seed")
     scored = runs["sharpe"].dropna()
     finished = own["epoch"].eq(spec.trainer.epochs) | own["status"].eq("frozen")
+    ended = bool(len(own) and finished.all())
     return {
         "epochs_recorded": int(own["epoch"].max()) if len(own) else -1,
-        "objective": _objective(own) if len(own) and finished.all() else np.nan,
+        "objective": _objective(own) if ended else np.nan,
+        "objective_ok": ended and bool(own["validation_status"].eq("ok").mean() > 0.5),
         "sharpe": float(scored.mean()) if len(scored) else np.nan,
         "sharpe_var": float(scored.var(ddof=1)) if len(scored) > 1 else np.nan,
         "sharpe_lo": float(scored.min()) if len(scored) else np.nan,
         "sharpe_hi": float(scored.max()) if len(scored) else np.nan,
         "sharpe_se": float(runs["sharpe_se"].mean()) if len(scored) else np.nan,
         "seeds": len(scored),
+        "statuses": count_statuses(runs["run_status"].where(runs["sharpe"].notna())),
+        "validation_statuses": count_statuses(own["validation_status"]) if ended else "",
         "frozen": int(own["status"].eq("frozen").sum()),
         "seconds": float(own["seconds"].max()) if len(own) else np.nan,
     }
@@ -131,6 +145,22 @@ def _objective(own: pd.DataFrame) -> float:
     """What the search saw at the end: IQM of validation Sharpe over the base members, failures at the floor."""
     values = own["validation_sharpe"].where(own["status"].eq("ok"), FLOOR).fillna(FLOOR)
     return iqm(values.to_numpy(float))
+
+
+def structural_columns(epochs: pd.DataFrame) -> set[str]:
+    """Gradient columns without a number in any row where their component was measured elsewhere: it cannot reach there.
+
+    A component that was never measured tells nothing about its reach.
+    """
+    components: dict[str, list[str]] = {}
+    for name in epochs.columns:
+        if name.startswith("grad/") and name.count("/") == 2:
+            components.setdefault(name.split("/")[1], []).append(name)
+    found: set[str] = set()
+    for columns in components.values():
+        measured = epochs.loc[epochs[columns].notna().any(axis=1), columns]
+        found |= {name for name in columns if len(measured) and measured[name].isna().all()}
+    return found
 
 
 def gradients_frame(epochs: pd.DataFrame) -> pd.DataFrame:
@@ -143,7 +173,7 @@ def gradients_frame(epochs: pd.DataFrame) -> pd.DataFrame:
     parts = {name: name.split("/") for name in columns}
     long["component"] = long["column"].map({name: part[1] for name, part in parts.items()})
     long["slice"] = long["column"].map({name: part[2] for name, part in parts.items()})
-    unreachable = {name for name in columns if epochs[name].isna().all()}
+    unreachable = structural_columns(epochs)
     kinds = [long["column"].isin(unreachable), long["norm"].isna(), long["norm"].eq(0.0)]
     long["zero"] = np.select(kinds, ["structural", "unmeasured", "exact"], default="value")
     return long.drop(columns="column")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from analysis.frames import structural_columns
 from analysis.load import Experiment
+from analysis.text import ABSENT
 
 GAUGES = ("loss/c51", "q_gap", "edge_mass", "grad/applied", "grad/clip_factor", "grad/c51_budget")
 ACTIONS = ("short", "flat", "long", "third", "two_thirds", "full")
@@ -25,7 +27,7 @@ def health_curves(experiment: Experiment, columns: tuple[str, ...]) -> dict[str,
 
 
 def health_lines(experiment: Experiment) -> list[str]:
-    """HEALTH lines as text; three zeros as in the log: `-` cannot reach or not measured, `0` exact, else a number."""
+    """HEALTH lines as text; `-` cannot reach, `n/a` not measured, `0` exactly zero, else a number."""
     columns = tuple(name for name in experiment.epochs.columns if name.startswith("grad/") and name.endswith("/trunk"))
     curves = health_curves(experiment, (*GAUGES, *(f"act/{name}" for name in ACTIONS), *columns))
     lines = []
@@ -33,7 +35,8 @@ def health_lines(experiment: Experiment) -> list[str]:
     lines += _lines("HEALTH", gauges, 3)
     shares = [f"{name}={curves[f'act/{name}']['median'].iloc[-1]:.2f}" for name in ACTIONS if f"act/{name}" in curves]
     lines += _lines("HEALTH act", shares, 6)
-    trunk = [f"{name.split('/')[1]}={_show(curves[name]['median'].iloc[-1])}" for name in columns if name in curves]
+    structural = structural_columns(experiment.epochs)
+    trunk = [f"{name.split('/')[1]}={'-' if name in structural else _last(curves.get(name))}" for name in columns]
     return lines + _lines("HEALTH grad_trunk", trunk, 3)
 
 
@@ -42,9 +45,13 @@ def _first_last(curve: pd.DataFrame) -> str:
     return f"{_show(first)}->{_show(last)}"
 
 
+def _last(curve: pd.DataFrame | None) -> str:
+    return ABSENT if curve is None else _show(curve["median"].iloc[-1])
+
+
 def _show(value: float) -> str:
     if np.isnan(value):
-        return "-"
+        return ABSENT
     return "0" if value == 0.0 else f"{value:.3g}"
 
 

@@ -31,6 +31,7 @@ from trainer.record import (
 )
 
 SERIES = ("returns/", "exposure/")
+JUDGED = "returns/judge"
 
 
 @dataclass(frozen=True)
@@ -40,19 +41,22 @@ class Experiment:
     trials: one row per planned trial in launch order. trial, config, block, launch; status (done, failed, running,
         waiting, damaged: finished, but a part is lost and a resume would repair it); cause and error of a failure;
         finished (time); epochs_planned, epochs_recorded; objective (IQM of the base members' validation Sharpe after
-        the last epoch, failures at the floor); sharpe, sharpe_var, sharpe_lo, sharpe_hi over the scores of its base
-        seeds, sharpe_se (HAC, mean over seeds), seeds (how many are scored), frozen (base members), seconds;
-        config/<key> for every hyperparameter and config/data.<key>.
+        the last epoch, failures at the floor), objective_ok (more than half of those members have status ok there;
+        otherwise the number is mostly a convention and ranks last); sharpe, sharpe_var, sharpe_lo, sharpe_hi over the
+        scores of its base seeds, sharpe_se (HAC, mean over the seeds that have one), seeds (how many are scored),
+        frozen (base members), statuses (of its base seeds' scores) and validation_statuses (of its base members), as
+        text with counts, "" where all are ok; seconds; config/<key> for every hyperparameter and config/data.<key>.
     members: one row per (trial, arm, seed, fold). status (ok, frozen, waiting: nothing recorded), frozen_at, epoch and
-        updates (last recorded); judge_sharpe and judge_se of its own fold (mean over the scored epochs),
-        validation_sharpe (last), train_sharpe, train_log_wealth and both of the untrained network; trial_status, cause.
+        updates (last recorded); judge_sharpe and judge_se of its own fold (mean over the scored epochs; a convention
+        has no error), validation_sharpe and validation_status (last); a frozen member stands at the floor in both.
+        train_sharpe, train_log_wealth and both of the untrained network; trial_status, cause.
     scores: one row per run = (config, arm, seed), all folds together; see `analysis.scores.score_runs`.
     epochs: the recorded columns, one row per member and epoch, without the return series; `remaining` (epochs still to
         come, int64) and `scored` (bool: among the last epochs that the score averages).
     windows: (trial, arm, seed, fold, config, epoch, span, timestamp, return, exposure), one row per evaluated bar;
         built when first used. return: simple, net, equal-weight mean over symbols. timestamp: UTC, of the bar's close.
     gradients: (trial, arm, seed, fold, config, epoch, component, slice, norm, zero); zero is value, structural (the
-        component cannot reach the slice: never a number in any record), unmeasured (no number in this row) or exact.
+        component cannot reach the slice: it was measured, never there), unmeasured (no number in this row) or exact.
     pairs: see `analysis.pairs.pairs_frame`; empty without wired arms.
     problems: every damaged or unreadable part, named; each costs its own rows only.
     """
@@ -64,7 +68,7 @@ class Experiment:
     members: pd.DataFrame
     scores: pd.DataFrame
     epochs: pd.DataFrame
-    judge: pd.DataFrame  # returns, exposure of the judge span, one array per row of `epochs`
+    judge: pd.DataFrame  # returns of the judge span, one array per row of `epochs`
     timeline: pd.DatetimeIndex | None
     problems: Sequence[str] = field(default_factory=list)
 
@@ -200,27 +204,21 @@ def _read_all_epochs(
             parts.append(frame.assign(remaining=left, scored=left < spec.trainer.score_epochs))
     if not parts:
         columns = [*frames.MEMBER, "config", "epoch", "status", "remaining", "scored"]
-        return pd.DataFrame(columns=columns), pd.DataFrame(columns=["returns", "exposure"])
+        return pd.DataFrame(columns=columns), pd.DataFrame(columns=["returns"])
     epochs = pd.concat(parts, ignore_index=True)
-    empty = np.empty(0)
-    judge = pd.DataFrame(
-        {
-            "returns": _series(epochs, "returns/judge", empty),
-            "exposure": _series(epochs, "exposure/judge", empty),
-        },
-        index=epochs.index,
-    )
+    judge = pd.DataFrame({"returns": _judge_returns(epochs)}, index=epochs.index)
     return epochs[[name for name in epochs.columns if not name.startswith(SERIES)]].copy(), judge
 
 
-def _series(epochs: pd.DataFrame, column: str, empty: np.ndarray) -> list[np.ndarray]:
-    if column not in epochs.columns:
+def _judge_returns(epochs: pd.DataFrame) -> list[np.ndarray]:
+    empty = np.empty(0)
+    if JUDGED not in epochs.columns:
         return [empty] * len(epochs)
-    return [value if isinstance(value, np.ndarray) else empty for value in epochs[column]]
+    return [value if isinstance(value, np.ndarray) else empty for value in epochs[JUDGED]]
 
 
 def _is_wanted(column: str) -> bool:
-    return not column.startswith(SERIES) or column.endswith("/judge")
+    return not column.startswith(SERIES) or column == JUDGED
 
 
 def _is_series_or_key(column: str) -> bool:

@@ -17,8 +17,26 @@ from analysis.rules import VerdictRules, planned_rules
 from analysis.signals import signals
 from analysis.spread import best_epochs, learned, variance_sources
 from analysis.svg import figure_svg, label_room
-from analysis.tables import baseline_lines, debug_command, evidence_lines, ranked_trials, varied_settings
-from analysis.text import duration, mean_and_sd, percent, percent_interval, plain, setting, signed, signed_interval
+from analysis.tables import (
+    baseline_lines,
+    debug_command,
+    evidence_lines,
+    ranked_trials,
+    run_statuses,
+    status_line,
+    varied_settings,
+)
+from analysis.text import (
+    ABSENT,
+    duration,
+    mean_and_sd,
+    percent,
+    percent_interval,
+    plain,
+    setting,
+    signed,
+    signed_interval,
+)
 from analysis.verdict import Verdict, unit_sizes, verdicts
 from trainer.record.files import write_atomic
 
@@ -85,14 +103,15 @@ def _verdict_table(material: Material) -> Markup:
             element("strong", verdict.gem),
             _verdict_badge(verdict),
             verdict.reason,
-            ", ".join(f"{name} {percent(size)}" for name, size in verdict.slices.items()) or "-",
+            ", ".join(f"{name} {percent(size)}" for name, size in verdict.slices.items()) or ABSENT,
             f"{verdict.n}" + (f" of {verdict.needed} needed" if verdict.needed else ""),
         )
         for verdict in material.verdicts
     ]
     if not rows:
         return element("p", "No gem has been measured yet.")
-    about = "Provisional: stage 1 judges only whether the gradient is there. Size is |coef × grad gem| / |c51_bs|."
+    about = "Provisional: stage 1 judges only whether the gradient is there. "
+    about += "Size is |coef × grad gem| / |c51_bs| over the slices that C51 reaches."
     return Markup(table(columns, rows) + element("p", about, class_="muted"))
 
 
@@ -109,7 +128,7 @@ def _gem_details(material: Material, verdict: Verdict) -> Markup:
             for k in verdict.looks
         ],
     )
-    evidence = element("ul", *(element("li", line) for line in evidence_lines(verdict)))
+    evidence = element("ul", *(element("li", line) for line in evidence_lines(verdict, material.rules)))
     summary = element("summary", element("strong", verdict.gem), ": every look and the evidence beside it")
     return element("details", summary, looks if verdict.looks else "", evidence)
 
@@ -126,6 +145,7 @@ def _trust(material: Material) -> Markup:
             Markup(badge(experiment.purity.state.upper(), state) + " " + element("span", experiment.purity.reason)),
         ),
         ("failures", _failures(experiment)),
+        ("Sharpe statuses", f"base runs: {run_statuses(experiment)}"),
         ("label", experiment.label or "none: a study"),
         (
             "rules",
@@ -144,9 +164,9 @@ def _trust(material: Material) -> Markup:
 def _failures(experiment: Experiment) -> str:
     base = experiment.members[experiment.members["arm"] == "base"]
     frozen, floor = int(base["status"].eq("frozen").sum()), int(experiment.scores["failed"].sum())
-    absent = experiment.trials[experiment.trials["cause"].isin(["pack", "stopped"])]["trial"]
+    absent = experiment.trials[experiment.trials["cause"] != ""]["trial"]
     text = f"{frozen} of {len(base)} base members froze; {floor} runs stand at the floor and count"
-    return text + (f"; absent: {', '.join(absent)}" if len(absent) else "; no pack was lost")
+    return text + (f"; absent: {', '.join(absent)}" if len(absent) else "; no trial was lost")
 
 
 def _claims(material: Material) -> str:
@@ -208,11 +228,11 @@ def _variances(experiment: Experiment) -> Markup:
     ]
     rows = [
         (
-            source.source,
+            source.title,
             source.n,
             signed(source.mean),
             plain(source.variance, 3),
-            f"[{plain(source.interval[0])}, {plain(source.interval[1])}]" if source.df else "-",
+            f"[{plain(source.interval[0])}, {plain(source.interval[1])}]" if source.df else ABSENT,
             signed_interval(source.lo, source.hi),
         )
         for source in variance_sources(experiment)
@@ -327,6 +347,7 @@ def _matrix(experiment: Experiment) -> list[Markup]:
     norms = table([Column("component", "text"), *(Column(part, "n") for part in slices)], rows)
     about = (
         "Median norm over base members and the last five epochs. - : the component cannot reach the slice. "
+        "n/a: not measured. "
         "0 exact: it can, and the gradient is exactly zero. c51 is raw, c51_bs what is applied; gem rows are measured, "
         "not applied, unless wired."
     )
@@ -334,7 +355,9 @@ def _matrix(experiment: Experiment) -> list[Markup]:
 
 
 def _norm(cells: pd.DataFrame, component: str, part: str) -> str:
-    if (component, part) not in cells.index or cells.loc[(component, part), "structural"]:
+    if (component, part) not in cells.index:
+        return ABSENT
+    if cells.loc[(component, part), "structural"]:
         return "-"
     norm = float(cells.loc[(component, part), "norm"])
     return "0 exact" if norm == 0.0 else f"{norm:.2e}"
@@ -361,9 +384,10 @@ def _trials(experiment: Experiment) -> Markup:
             )
         )
         values = ", ".join(f"{name.removeprefix('config/')} {setting(row[name])}" for name in settings)
+        unusual = element("div", status) if (status := status_line(row)) else ""
         error = element("div", f"{row['cause']}: {row['error']}") if row["error"] else ""
         command = element("code", debug_command(experiment, row["trial"]))
-        footers.append(element("div", element("div", values, class_="muted"), error, command))
+        footers.append(element("div", element("div", values, class_="muted"), unusual, error, command))
     about = "Best objective first (IQM of validation Sharpe). Sharpe is the judge score over the seeds of the base arm."
     return Markup(element("p", about, class_="muted") + table(columns, rows, footers))
 
@@ -381,6 +405,10 @@ def _glossary(material: Material) -> Markup:
                 "Sharpe of a run's judge spans, folds concatenated, averaged over the parameters of the last epochs",
             ),
             ("floor", "a run that froze or went bankrupt scores -3; a run that never trades scores 0"),
+            (
+                "status",
+                "bankrupt, short, no trades, flat: a convention, not an estimate; implausible: beyond ±5, needs a look",
+            ),
             ("HAC se", "standard error with Bartlett weights: what sampling of these bars alone gives one run"),
             ("interval", "repeated confidence interval: holds at every look together (Lan-DeMets, Pocock type)"),
             ("unit", "verdicts count configurations: members of one configuration are not independent"),

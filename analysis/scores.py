@@ -26,7 +26,8 @@ def score_runs(
 
     `members` names the folds a run must have, `epochs` holds the recorded rows, `judge` the series of the judge span
     (same index as `epochs`). Columns beside the keys: trial and launch (of its first trial), sharpe and sharpe_se
-    (annualised, mean over the last `score_epochs` epochs' parameters), status (the worst over those epochs and folds),
+    (annualised, mean over the last `score_epochs` epochs' parameters; the error over those with an estimate, NaN where
+    every value is a convention such as the floor), status (the worst over those epochs and folds),
     failed (it scores the floor for a failure of its own), bars, epochs (how many went in), folds, untrained (the same
     Sharpe of epoch 0), best_validation (mean over folds of the best epoch's validation Sharpe: selected, not judged).
     A run without a judged epoch has NaN and the status of its trial.
@@ -48,8 +49,8 @@ def _score(own: pd.DataFrame, recorded: pd.DataFrame | None, judge: pd.DataFrame
         "folds": len(folds), "untrained": np.nan, "best_validation": np.nan,
     }  # fmt: skip
     final = bool(own["trial_status"].isin(FINISHED).all())
-    if (own["status"] == "frozen").any() or (own["cause"] == "member").any():
-        result |= {"sharpe": FLOOR, "sharpe_se": 0.0, "status": "frozen", "failed": True}
+    if (own["status"] == "frozen").any():
+        result |= {"sharpe": FLOOR, "status": "frozen", "failed": True}
         final = False
     if recorded is None:
         return result
@@ -68,11 +69,12 @@ def _average(recorded: pd.DataFrame, judge: pd.DataFrame, folds: Sequence[int], 
     estimates = [estimate for estimate in pooled if estimate is not None]
     if not estimates:
         return {}
+    errors = [estimate.se for estimate in estimates if estimate.estimated]
     status = min((estimate.status for estimate in estimates), key=WORST_FIRST.index)
     return {
         "sharpe": float(np.mean([estimate.value for estimate in estimates])),
         # Errors of neighbouring epochs' parameters on the same bars are nearly equal, so their mean is not divided.
-        "sharpe_se": float(np.mean([estimate.se for estimate in estimates])),
+        "sharpe_se": float(np.mean(errors)) if errors else np.nan,
         "status": status,
         "failed": status == "bankrupt",
         "bars": max(estimate.n for estimate in estimates),
@@ -85,10 +87,11 @@ def _pooled(rows: pd.DataFrame, judge: pd.DataFrame, folds: Sequence[int], perio
     rows = rows.sort_values("fold")
     if list(rows["fold"]) != list(folds):
         return None
-    series = judge.loc[rows.index]
-    if any(len(returns) == 0 for returns in series["returns"]):
+    series = list(judge.loc[rows.index, "returns"])
+    if any(len(returns) == 0 for returns in series):
         return None
-    returns = np.concatenate(list(series["returns"]))
-    traded = any(np.any(exposure) for exposure in series["exposure"])
+    returns = np.concatenate(series)
+    # Not by exposure: long one symbol and short another pools to a net exposure of 0.
+    traded = bool((rows["eval/judge/turnover"] > 0.0).any())
     bankrupt = bool((rows["eval/judge/status"] == "bankrupt").any())
     return sharpe(returns, periods_per_year=periods, traded=traded, bankrupt=bankrupt)

@@ -8,22 +8,21 @@ import pandas as pd
 from analysis.frames import FINISHED, MEMBER
 from analysis.load import Experiment
 
-ABSENT_CAUSES = ("pack", "stopped")
-
 
 def signals(experiment: Experiment, gem: str) -> pd.DataFrame:
     """One row per base member and recorded epoch of `gem`; a member without any record has one row, epoch -1.
 
     Columns: gem, trial, config, seed, fold, launch, epoch, remaining (epochs to come), status, final (its trial will
-    not change any more), absent (why a trial is no evidence: pack, stopped), mode, size (|coef grad| / |c51_bs|),
-    value, size/<slice>, feature/<name> (only features that are on somewhere). Raises KeyError for an unknown gem.
+    not change any more), absent (why a trial failed and is no evidence), mode, size (|coef grad| / |c51_bs|
+    over the slices that C51 reaches), value, size/<slice>, feature/<name> (only features that are on somewhere).
+    Raises KeyError for an unknown gem.
     """
     if gem not in experiment.gems:
         raise KeyError(f"no gem {gem!r} in {experiment.path}; measured are {experiment.gems}")
     members = experiment.members[experiment.members["arm"] == "base"]
     keys = members[[*MEMBER, "config", "launch"]].assign(gem=gem)
     keys["final"] = members["trial_status"].isin([*FINISHED, "failed"])
-    keys["absent"] = members["cause"].where(members["cause"].isin(ABSENT_CAUSES), "")
+    keys["absent"] = members["cause"]
     frame = keys.merge(_sizes(experiment.epochs, gem), how="left", on=MEMBER)
     frame["status"] = frame["status"].where(frame["status"].notna(), "waiting").astype(str)
     frame["epoch"] = frame["epoch"].fillna(-1).astype("int64")

@@ -11,6 +11,7 @@ from scipy.stats import chi2
 
 from analysis.frames import FINISHED
 from analysis.load import Experiment
+from trainer.sharpe import FLOOR
 
 SPREAD = ["n", "mean", "variance", "sd", "lo", "hi", "hac_se", "failed"]
 
@@ -18,8 +19,9 @@ SPREAD = ["n", "mean", "variance", "sd", "lo", "hi", "hac_se", "failed"]
 def configuration_spread(scores: pd.DataFrame) -> pd.DataFrame:
     """Spread of the base runs' scores over the seeds of each configuration, in launch order, index `config`.
 
-    n (scored seeds), mean, variance and sd (ddof 1; NaN for one seed), lo, hi, hac_se (mean over seeds: the sampling
-    error of one run on these bars), failed (runs at the floor; they count). Units: annualised Sharpe, variance squared.
+    n (scored seeds), mean, variance and sd (ddof 1; NaN for one seed), lo, hi, hac_se (mean over the
+    seeds that have one: the sampling error of one run on these bars), failed (runs at the floor; they count). Units:
+    annualised Sharpe, variance squared.
     """
     base = scores[scores["arm"] == "base"]
     rows = {config: _spread(runs) for config, runs in base.groupby("config", sort=False)}
@@ -43,8 +45,11 @@ def _spread(runs: pd.DataFrame) -> list[float]:
 
 @dataclass(frozen=True)
 class Variance:
-    """One source of variance of annualised Sharpe ratios. `interval` is the 95 % chi-square interval, which assumes
-    normal values; `lo` and `hi` are the extremes of the values, or of their deviations where `centred`."""
+    """One source of variance of annualised Sharpe ratios; `floored` of the values stand at the floor.
+
+    `interval` is the 95 % chi-square interval, which assumes normal values; `lo` and `hi` are the extremes of the
+    values, or of their deviations where `centred`.
+    """
 
     source: str
     n: int
@@ -55,6 +60,12 @@ class Variance:
     lo: float
     hi: float
     centred: bool
+    floored: int
+
+    @property
+    def title(self) -> str:
+        """The source, with the number of failures that stand at the floor in it."""
+        return f"{self.source} ({self.floored} at the floor)" if self.floored else self.source
 
 
 def variance_sources(experiment: Experiment) -> list[Variance]:
@@ -76,7 +87,7 @@ def _variance(source: str, values: pd.Series) -> Variance:
     variance = float(values.var(ddof=1)) if df else float("nan")
     return Variance(
         source, len(values), df, float(values.mean()), variance, variance_interval(variance, df),
-        float(values.min()), float(values.max()), False,
+        float(values.min()), float(values.max()), False, _floored(values),
     )  # fmt: skip
 
 
@@ -88,8 +99,12 @@ def _within(source: str, frame: pd.DataFrame, keys: list[str], column: str) -> V
     variance = float((deviations**2).sum() / df) if df > 0 else float("nan")
     return Variance(
         source, len(deviations), df, float(frame[column].mean()), variance, variance_interval(variance, df),
-        float(deviations.min()), float(deviations.max()), True,
+        float(deviations.min()), float(deviations.max()), True, _floored(frame[column]),
     )  # fmt: skip
+
+
+def _floored(values: pd.Series) -> int:
+    return int(values.eq(FLOOR).sum())
 
 
 def variance_interval(variance: float, df: int, level: float = 0.95) -> tuple[float, float]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Hashable, Mapping
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -17,7 +19,17 @@ from analysis.load import Experiment
 from analysis.redundancy import CoMovement
 from analysis.rules import VerdictRules, planned_rules
 from analysis.spread import best_epochs, learned, variance_sources
-from analysis.text import duration, mean_and_sd, percent, plain, setting, signed, signed_interval
+from analysis.text import (
+    ABSENT,
+    count_statuses,
+    duration,
+    mean_and_sd,
+    percent,
+    plain,
+    setting,
+    signed,
+    signed_interval,
+)
 from analysis.verdict import Verdict, verdicts
 
 SHOWN_TRIALS = 20
@@ -31,7 +43,7 @@ def print_report(experiment: Experiment, console: Console | None = None, rules: 
     width = min(console.width, WIDEST)
     rules = rules or planned_rules(experiment.plan)
     _heading(console, experiment, rules, width)
-    console.print(_gem_table(verdicts(experiment, rules)), width=width)
+    console.print(_gem_table(verdicts(experiment, rules), rules), width=width)
     console.print()
     _trials(console, experiment, width)
     console.print()
@@ -58,7 +70,7 @@ def _heading(console: Console, experiment: Experiment, rules: VerdictRules, widt
     console.print()
 
 
-def _gem_table(found: list[Verdict]) -> Table:
+def _gem_table(found: list[Verdict], rules: VerdictRules) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=True, header_style="dim")
     table.add_column("gem", no_wrap=True, overflow="ellipsis", max_width=24)
     table.add_column("verdict", max_width=22)
@@ -67,34 +79,52 @@ def _gem_table(found: list[Verdict]) -> Table:
         badge = Text(verdict.label, style=BADGES[verdict.label])
         badge.append(verdict.title.removeprefix(verdict.label), style="default on default not bold")
         why = Text(verdict.reason)
-        for line in evidence_lines(verdict):
+        for line in evidence_lines(verdict, rules):
             why.append(f"\n{line}", style="dim")
         table.add_row(Text(verdict.gem, style="bold"), badge, why)
     if not found:
-        table.add_row("-", "-", "no gem has been measured yet")
+        table.add_row("n/a", "n/a", "no gem has been measured yet")
     return table
 
 
-def evidence_lines(verdict: Verdict) -> list[str]:
+def evidence_lines(verdict: Verdict, rules: VerdictRules) -> list[str]:
     """What stands beside a verdict without deciding it: sizes by slice, co-movement, absent configurations."""
     lines = []
     if verdict.slices:
         lines.append("by slice: " + ", ".join(f"{name} {percent(size)}" for name, size in verdict.slices.items()))
-    tested = [_co_movement(result) for result in verdict.redundancy if not result.untested]
+    tested = [_co_movement(result, rules.redundant_r2) for result in verdict.redundancy if not result.untested]
     untested = [f"{result.feature} ({result.untested})" for result in verdict.redundancy if result.untested]
-    lines += [f"moves with: {', '.join(tested)}"] if tested else []
+    lines += [f"moves with {line}" for line in tested]
     lines += [f"redundancy not tested with: {', '.join(untested)}"] if untested else []
     lines += [f"absent: {'; '.join(verdict.absent)}"] if verdict.absent else []
     return lines
 
 
-def _co_movement(result: CoMovement) -> str:
-    return f"{result.feature} R2 {result.value:+.2f} (se {result.se:.2f}, {result.basis})"
+def _co_movement(result: CoMovement, limit: float) -> str:
+    found = f"{result.feature}: R2 {result.value:+.2f} (se {result.se:.2f}, {result.basis}; "
+    if result.value >= limit:
+        return found + f">= {limit:g}: would be called redundant by co-movement; supporting evidence only)"
+    return found + f"< {limit:g}: not redundant by co-movement)"
 
 
 def ranked_trials(experiment: Experiment) -> pd.DataFrame:
-    """Trials by objective, best first; those without one last, in launch order."""
-    return experiment.trials.sort_values(["objective", "launch"], ascending=[False, True], ignore_index=True)
+    """Trials by (objective_ok, objective), best first; those without an objective last, in launch order."""
+    order = ["objective_ok", "objective", "launch"]
+    return experiment.trials.sort_values(order, ascending=[False, False, True], ignore_index=True)
+
+
+def status_line(row: Mapping[Hashable, Any]) -> str:
+    """What the judge and validation walks of a trial are, where not all are ok; "" where they are."""
+    parts = [("judge runs", row["statuses"]), ("validation walks", row["validation_statuses"])]
+    shown = "; ".join(f"{name}: {text}" for name, text in parts if text)
+    unusual = shown and row["validation_statuses"] and not row["objective_ok"]
+    return f"{shown}; ranked after the trials that mostly are ok" if unusual else shown
+
+
+def run_statuses(experiment: Experiment) -> str:
+    """Counts of the statuses of the base runs."""
+    statuses = experiment.scores.loc[experiment.scores["arm"] == "base", "status"]
+    return count_statuses(statuses) or f"all {len(statuses)} ok"
 
 
 def varied_settings(experiment: Experiment) -> list[str]:
@@ -126,6 +156,8 @@ def _trials(console: Console, experiment: Experiment, width: int) -> None:
         if settings:
             values = "  ".join(f"{name.removeprefix('config/')}={setting(row[name])}" for name in settings)
             console.print(Padding(Text(values, style="dim"), (0, 0, 0, 4)), width=width)
+        if unusual := status_line(row):
+            console.print(Padding(Text(unusual, style="yellow"), (0, 0, 0, 4)), width=width)
         if row["error"]:
             console.print(Padding(Text(f"{row['cause']}: {row['error']}", style="red"), (0, 0, 0, 4)), width=width)
         # Not wrapped by us, so that it can be copied from any terminal.
@@ -143,9 +175,9 @@ def _spread(console: Console, experiment: Experiment, width: int) -> None:
     for name in ("n", "mean", "variance", "95 % interval", "[lo, hi]"):
         table.add_column(escape(name), justify="right", no_wrap=True)
     for source in variance_sources(experiment):
-        bounds = f"[{plain(source.interval[0])}, {plain(source.interval[1])}]" if source.df else "-"
+        bounds = f"[{plain(source.interval[0])}, {plain(source.interval[1])}]" if source.df else ABSENT
         values = (str(source.n), signed(source.mean), plain(source.variance, 3), bounds)
-        table.add_row(source.source, *values, signed_interval(source.lo, source.hi))
+        table.add_row(source.title, *values, signed_interval(source.lo, source.hi))
     console.print(table, width=width)
     best = best_epochs(experiment)
     if best.runs:
@@ -153,6 +185,7 @@ def _spread(console: Console, experiment: Experiment, width: int) -> None:
             f"best Sharpe variance {plain(best.variance, 3)} {signed_interval(best.lo, best.hi)} over {best.runs} runs"
         )
         console.print(Text(f"{line} (best epoch on validation: selected, never judged)", style="dim"), width=width)
+    console.print(Text(f"status of base runs: {run_statuses(experiment)}"), width=width)
     console.print()
     for line in baseline_lines(experiment, buy_and_hold(experiment)):
         console.print(Text(line), width=width)

@@ -1,5 +1,8 @@
 """Stage 1 of the verdict: is a gem's gradient practically zero, judged on its size relative to the C51 gradient?
 
+The size is |coefficient x gradient| / |c51_bs| over the slices that C51 reaches, so that a gem's private head counts
+neither for it nor against it.
+
 The unit of evidence is the configuration: its base members are averaged over seeds and folds, because members of one
 configuration are not independent. Looks happen at a fixed schedule of configurations in launch order; each look gives
 a repeated confidence interval, so that looking often costs no error rate. The replay keeps no state: it runs through
@@ -26,6 +29,7 @@ from analysis.signals import signals, silent_features
 from analysis.text import UNIT, percent, percent_interval
 
 Label = Literal["DELETE", "MORE TRIALS", "INVALID"]
+MEMBER = ["trial", "seed", "fold"]  # of one configuration, base arm
 Grade = Literal["zero", "candidate", "too few", "undecided", "not measured", "impure"]
 
 
@@ -56,7 +60,7 @@ class Verdict:
     looks: tuple[Look, ...] = ()
     slices: Mapping[str, float] = field(default_factory=dict)
     redundancy: tuple[CoMovement, ...] = ()
-    absent: tuple[str, ...] = ()  # configurations without a measured size, each with its reason
+    absent: tuple[str, ...] = ()  # configurations without a size, or members whose size is no number, with the reason
     stage: int = 1
     provisional: bool = True
 
@@ -84,8 +88,8 @@ def judge_signal(
     """Stage-1 verdict on the one gem in `evidence` (the frame of `analysis.signals`).
 
     It has a row per control member and epoch: gem, config, launch, trial, seed, fold, epoch, remaining (epochs
-    still to come), status, final, absent, size, size/<slice>, feature/<name>. Raises ValueError unless it holds
-    exactly one gem.
+    still to come), status, final, absent, mode, size, value, size/<slice>, feature/<name>. Raises ValueError unless
+    it holds exactly one gem.
     """
     rules = rules or VerdictRules()
     names = evidence["gem"].unique()
@@ -120,7 +124,7 @@ def replay(sizes: np.ndarray, rules: VerdictRules, n_gems: int) -> tuple[Look, .
 
 def unit_sizes(evidence: pd.DataFrame, rules: VerdictRules) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """(config, launch, log10_size, members) of the configurations in launch order up to the first that is not final,
-    and those without a size, with the reason."""
+    and what is absent from them, with the reason."""
     rows, absent = [], []
     order = evidence.groupby("config", sort=False)["launch"].min().sort_values(kind="stable")
     groups = dict(iter(evidence.groupby("config", sort=False)))
@@ -129,10 +133,12 @@ def unit_sizes(evidence: pd.DataFrame, rules: VerdictRules) -> tuple[pd.DataFram
         if not rows_of["final"].all():
             break
         late = rows_of[(rows_of["remaining"] < rules.size_epochs) & (rows_of["status"] == "ok")]
-        members = late[np.isfinite(late["size"])].groupby(["trial", "seed", "fold"])["size"].median()
+        members = late[np.isfinite(late["size"])].groupby(MEMBER)["size"].median()
         if members.empty:
             absent.append(f"{config}: {_absence(rows_of)}")
             continue
+        if broken := _broken(late):
+            absent.append(f"{config}: {broken}")
         size = float(np.log10(np.maximum(members, rules.size_floor)).mean())
         rows.append((config, int(launch), size, len(members)))
     return pd.DataFrame(rows, columns=["config", "launch", "log10_size", "members"]), tuple(absent)
@@ -180,7 +186,18 @@ def _absence(rows: pd.DataFrame) -> str:
         return ", ".join(named)
     if (rows["status"] == "frozen").any():
         return "its members froze before the last epochs"
-    return "the gem was not measured (off, or its records are damaged)"
+    healthy = rows[(rows["status"] == "ok") & (rows["epoch"] > 0)]
+    return _broken(healthy) or "the gem was not measured (off, or its records are damaged)"
+
+
+def _broken(healthy: pd.DataFrame) -> str:
+    """What is wrong with a gem that was on in rows of healthy members and gave no number; "" for nothing."""
+    on = healthy[healthy["mode"].isin(["probe", "wired"])]
+    bad = on[~(np.isfinite(on["size"]) & np.isfinite(on["value"]))]
+    if bad.empty:
+        return ""
+    what = "size" if np.isfinite(bad["value"]).all() else "value"
+    return f"its {what} is not finite in {bad.groupby(MEMBER).ngroups} of {on.groupby(MEMBER).ngroups} healthy members"
 
 
 def _slices(evidence: pd.DataFrame, rules: VerdictRules) -> dict[str, float]:

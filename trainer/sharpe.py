@@ -16,6 +16,7 @@ Status = Literal["ok", "no_trades", "flat", "bankrupt", "short", "implausible"]
 FLOOR = -3.0  # annualised; what a bankrupt or failed run scores
 SHORTEST = 20  # bars; fewer say nothing about a standard deviation
 IMPLAUSIBLE = 5.0  # |annualised| beyond this, after costs, is an error until somebody has looked at it
+ESTIMATED: tuple[Status, ...] = ("ok", "implausible")  # the value is an estimate; under the others it is a convention
 FLAT = 1e-12  # a standard deviation below this share of the largest |return| is rounding
 
 
@@ -24,13 +25,18 @@ class SharpeEstimate:
     """An annualised Sharpe ratio.
 
     `value` and `se` are finite always. `se` is the HAC standard error, and 0 where the value is a convention rather
-    than an estimate (every status but `ok` and `implausible`). `n` counts the bars.
+    than an estimate (every status but those of `ESTIMATED`): no average of errors may count it. `n` counts the bars.
     """
 
     value: float
     se: float
     status: Status
     n: int
+
+    @property
+    def estimated(self) -> bool:
+        """True where `value` and `se` were measured, False where a convention stands in their place."""
+        return self.status in ESTIMATED
 
 
 def sharpe(

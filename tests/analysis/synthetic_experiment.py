@@ -61,9 +61,9 @@ def plan_of(trials: list[TrialSpec], **extra) -> dict:
 
 
 def columns(
-    spec: TrialSpec, epoch: int, sizes: dict[str, float], rng: np.random.Generator, frozen=(), impure=False
+    spec: TrialSpec, epoch: int, sizes: dict[str, float], rng: np.random.Generator, frozen=(), impure=False, status="ok"
 ) -> dict:
-    """One epoch's columns of all members. `frozen`: (seed, fold) of base members that stopped."""
+    """One epoch's columns of all members. `frozen`: (seed, fold) of base members that stopped; `status`: of walks."""
     count, late = len(spec.members), spec.trainer.epochs - epoch < spec.trainer.score_epochs
     stopped = [member.arm == "base" and (member.seed, member.fold) in frozen for member in spec.members]
     table: dict = {
@@ -85,7 +85,7 @@ def columns(
         _gem(table, spec, gem, size, epoch, rng)
     wanted = {"validation": True, "train": epoch in (0, spec.trainer.epochs), "judge": epoch == 0 or late}
     for span, evaluated in wanted.items():
-        _evaluation(table, spec, span, evaluated, epoch, rng)
+        _evaluation(table, spec, span, evaluated, epoch, rng, status)
     return table
 
 
@@ -111,23 +111,35 @@ def _gem(table: dict, spec: TrialSpec, gem: str, size: float, epoch: int, rng: n
     table[f"gem/{gem}/size/predictive"] = np.full(len(on), np.nan)
 
 
-def _evaluation(table: dict, spec: TrialSpec, span: str, evaluated: bool, epoch: int, rng: np.random.Generator) -> None:
+CONVENTIONS = {"no_trades": 0.0, "flat": 0.0, "short": 0.0, "bankrupt": -3.0}
+
+
+def _evaluation(
+    table: dict, spec: TrialSpec, span: str, evaluated: bool, epoch: int, rng: np.random.Generator, status: str
+) -> None:
     count, (start, stop) = len(spec.members), SPANS[span]
     bars = stop - start - 1 if evaluated else 0
     drift = 0.0002 * epoch
     returns = [rng.normal(drift, 0.01, bars) for _ in range(count)]
+    if status in ("no_trades", "flat"):
+        returns = [np.zeros(bars) for _ in range(count)]
     table[f"returns/{span}"] = returns
     table[f"exposure/{span}"] = [np.full(bars, 1.0 / 3.0, dtype=np.float32) for _ in range(count)]
-    value = [series.mean() / series.std(ddof=1) * np.sqrt(252.0) if bars else np.nan for series in returns]
+    value = (
+        [CONVENTIONS[status] if bars else np.nan] * count
+        if status in CONVENTIONS
+        else [series.mean() / series.std(ddof=1) * np.sqrt(252.0) if bars else np.nan for series in returns]
+    )
     table[f"eval/{span}/sharpe"] = np.array(value)
-    table[f"eval/{span}/se"] = np.full(count, 1.0 if bars else np.nan)
-    table[f"eval/{span}/status"] = ["ok" if bars else ""] * count
+    table[f"eval/{span}/se"] = np.full(count, float(status not in CONVENTIONS) if bars else np.nan)
+    table[f"eval/{span}/status"] = [status if bars else ""] * count
+    table[f"eval/{span}/turnover"] = np.full(count, 3.0 * (status != "no_trades") if bars else np.nan)
     table[f"eval/{span}/n"] = np.full(count, bars, dtype=np.int64)
     table[f"eval/{span}/log_wealth"] = np.array([np.log1p(series).sum() if bars else np.nan for series in returns])
 
 
 def write_trial(
-    folder: Path, spec: TrialSpec, sizes=GEMS, *, stop_after=None, fail=None, frozen=(), impure=False
+    folder: Path, spec: TrialSpec, sizes=GEMS, *, stop_after=None, fail=None, frozen=(), impure=False, status="ok"
 ) -> None:
     """Record one trial; `stop_after`: last epoch of a trial that goes on later; `fail`: cause of its failure."""
     rng = np.random.default_rng([spec.launch, spec.block])
@@ -135,7 +147,7 @@ def write_trial(
     with TrialStore(folder, spec) as store:
         store.resume()
         for epoch in range(last + 1):
-            table = columns(spec, epoch, sizes, rng, frozen if epoch > 1 else (), impure and epoch == 3)
+            table = columns(spec, epoch, sizes, rng, frozen if epoch > 1 else (), impure and epoch == 3, status)
             store.write_epoch(
                 epoch, table, Checkpoint(epoch, {"theta": np.zeros(2, dtype=np.float32)}), ["HEALTH_DIAG line"]
             )

@@ -4,6 +4,8 @@ import pytest
 from synthetic_experiment import SHIFT, SPANS, TIMELINE, plan_of, specs, write_experiment, write_trial
 
 import analysis
+from analysis.frames import structural_columns
+from analysis.health import health_lines
 from trainer.record import RecordError, write_plan, write_timeline
 from trainer.sharpe import FLOOR, sharpe
 
@@ -69,6 +71,16 @@ def test_gradients_tell_three_kinds_of_zero(finished):
     assert kinds["pred", "trunk"] == {"value", "unmeasured"}  # nothing is measured at epoch 0
     trunk = gradients[(gradients["component"] == "pred") & (gradients["slice"] == "trunk")]
     assert trunk.loc[trunk["zero"] == "value", "norm"].between(0.5, 2.0).all()
+
+
+def test_a_component_that_was_never_measured_is_unmeasured_and_not_structural(tmp_path):
+    trials = specs(configs=1, seeds=1, off=False)
+    write_plan(tmp_path, plan_of(trials))
+    write_trial(tmp_path, trials[0], stop_after=0)
+    experiment = analysis.load(tmp_path)
+    assert set(experiment.gradients["zero"]) == {"unmeasured"}
+    assert structural_columns(experiment.epochs) == set()
+    assert "c51=n/a" in health_lines(experiment)[-1] + health_lines(experiment)[-2]
 
 
 def test_pairs_are_empty_with_their_columns_without_a_wired_arm(finished):
@@ -157,21 +169,24 @@ def test_a_damaged_plan_is_replaced_by_the_trials_own_records(tmp_path):
     assert "plan.json" in experiment.problems[0]
 
 
-def test_frozen_members_and_failures_of_their_own_score_the_floor(tmp_path):
-    trials = specs(configs=3, off=False)
+def test_frozen_members_score_the_floor_and_failed_packs_are_absent(tmp_path):
+    trials = specs(configs=2, off=False)
     write_plan(tmp_path, plan_of(trials))
     write_timeline(tmp_path, TIMELINE)
     write_trial(tmp_path, trials[0], frozen=[(1, 0)])
-    write_trial(tmp_path, trials[1], stop_after=3, fail="member")
-    write_trial(tmp_path, trials[2], stop_after=3, fail="pack")
+    write_trial(tmp_path, trials[1], stop_after=3, fail="pack")
     experiment = analysis.load(tmp_path)
     runs = experiment.scores.set_index(["config", "seed"])
     assert runs.loc[(trials[0].config_key, 1), "sharpe"] == FLOOR
     assert runs.loc[(trials[0].config_key, 1), "status"] == "frozen"
     assert runs.loc[(trials[0].config_key, 0), "sharpe"] > FLOOR
-    assert (runs.loc[trials[1].config_key, "sharpe"] == FLOOR).all()
-    assert runs.loc[trials[2].config_key, "sharpe"].isna().all()
-    assert list(experiment.trials["cause"]) == ["", "member", "pack"]
+    assert runs.loc[trials[1].config_key, "sharpe"].isna().all()
+    assert list(experiment.trials["cause"]) == ["", "pack"]
+    members = experiment.members.set_index(["config", "seed", "fold"])
+    one = members.loc[(trials[0].config_key, 1, 0)]
+    assert one["judge_sharpe"] == one["validation_sharpe"] == FLOOR
+    assert one["validation_status"] == "frozen"
+    assert (members.loc[trials[0].config_key, "judge_sharpe"] == FLOOR).sum() == 1
     assert experiment.trials["frozen"].iloc[0] == 1
 
 

@@ -2,7 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.redundancy import co_movement, demean, grouped_r2
+from analysis.redundancy import CoMovement, co_movement, demean, grouped_r2
+from analysis.rules import VerdictRules
+from analysis.tables import evidence_lines
+from analysis.verdict import Verdict
 
 UNITS, EPOCHS = 30, 60
 
@@ -50,6 +53,16 @@ def test_demeaning_removes_both_means(signal):
     rest = demean(signal + np.arange(UNITS)[:, None] + np.arange(EPOCHS))
     assert np.abs(rest.mean(axis=0)).max() < 1e-12
     assert np.abs(rest.mean(axis=1)).max() < 1e-12
+
+
+@pytest.mark.parametrize("limit", [0.5, 0.81, 0.95])
+def test_the_rule_for_redundancy_is_printed_beside_the_r2_and_decides_the_words(limit):
+    found = CoMovement("spectral_norm", 0.90, 0.02, "rank", 30)
+    verdict = Verdict(gem="g", label="MORE TRIALS", grade="candidate", reason="", n=30, redundancy=(found,))
+    line = " ".join(evidence_lines(verdict, VerdictRules(redundant_r2=limit)))
+    assert "moves with spectral_norm: R2 +0.90" in line
+    assert (f">= {limit:g}: would be called redundant" in line) == (limit <= 0.90)
+    assert (f"< {limit:g}: not redundant" in line) == (limit > 0.90)
 
 
 def test_what_cannot_be_tested_says_why(signal):

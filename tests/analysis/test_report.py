@@ -131,7 +131,7 @@ def test_numbers_as_text():
     assert [percent(share).replace("\u00a0", " ") for share in (0.2, 0.0123, 1e-4, 1e-6, 0.0, 83.53)] == [
         "20.0 %", "1.23 %", "0.0100 %", "1.0e-04 %", "0 %", "83.5 ×",
     ]  # fmt: skip
-    assert percent(float("nan")) == "-"
+    assert percent(float("nan")) == "n/a"
     assert signed(-0.5) == "-0.50"
     assert signed_interval(-1.0, 2.0) == "[-1.00, +2.00]"
     assert [duration(seconds) for seconds in (42.0, 210.0, 7560.0)] == ["42 s", "3.5 min", "2.1 h"]

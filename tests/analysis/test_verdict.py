@@ -15,7 +15,8 @@ def evidence(sizes, members=4, epochs=6, status="ok", final=True):
     """Rows of one gem: `sizes` by configuration, every member and epoch the same."""
     rows = [
         {"gem": "g", "config": f"c{launch}", "trial": f"c{launch}-b0", "launch": launch, "seed": seed, "fold": 0,
-         "epoch": epoch, "remaining": epochs - epoch, "status": status, "final": final, "absent": "", "size": size}
+         "epoch": epoch, "remaining": epochs - epoch, "status": status, "final": final, "absent": "",
+         "mode": "probe", "size": size, "value": 0.5}
         for launch, size in enumerate(sizes) for seed in range(members) for epoch in range(1, epochs + 1)
     ]  # fmt: skip
     return pd.DataFrame(rows)
@@ -106,8 +107,22 @@ def test_frozen_members_leave_the_rest_of_their_configuration():
 
 
 def test_a_gem_that_is_off_is_not_measured():
-    verdict = judge_signal(evidence([np.nan] * 5))
+    verdict = judge_signal(evidence([np.nan] * 5).assign(mode="off", value=np.nan))
     assert (verdict.label, verdict.grade) == ("MORE TRIALS", "not measured")
+    assert "off, or its records" in verdict.reason
+
+
+@pytest.mark.parametrize(("columns", "what"), [(["value", "size"], "value"), (["size"], "size")])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_gem_that_gives_no_number_in_healthy_members_is_told_from_one_that_is_off(columns, what, number):
+    rows = evidence([0.2] * 5)
+    rows[columns] = number
+    assert f"its {what} is not finite in 4 of 4 healthy members" in judge_signal(rows).reason
+    some = evidence([0.2] * 5)
+    some.loc[(some["launch"] == 1) & (some["seed"] == 2), columns] = number
+    verdict = judge_signal(some)
+    assert verdict.n == 5
+    assert verdict.absent == (f"c1: its {what} is not finite in 1 of 4 healthy members",)
 
 
 def test_more_gems_and_looks_widen_the_interval():
