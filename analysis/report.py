@@ -337,6 +337,8 @@ def _matrix(experiment: Experiment) -> list[Markup]:
     if gradients.empty:
         return [element("p", "Nothing has been recorded yet.")]
     last = gradients[gradients["zero"] != "unmeasured"]
+    if last.empty:
+        return [element("p", "No gradient has been measured yet.")]
     last = last[last["epoch"] > last["epoch"].max() - 5]
     cells = last.groupby(["component", "slice"], sort=False).agg(
         norm=("norm", "median"), structural=("zero", lambda kinds: bool((kinds == "structural").all()))
@@ -388,7 +390,10 @@ def _trials(experiment: Experiment) -> Markup:
         error = element("div", f"{row['cause']}: {row['error']}") if row["error"] else ""
         command = element("code", debug_command(experiment, row["trial"]))
         footers.append(element("div", element("div", values, class_="muted"), unusual, error, command))
-    about = "Best objective first (IQM of validation Sharpe). Sharpe is the judge score over the seeds of the base arm."
+    about = (
+        "Best objective first (IQM of validation Sharpe); trials of which at most half of the validation walks are ok "
+        "come after the others. Sharpe is the judge score over the seeds of the base arm."
+    )
     return Markup(element("p", about, class_="muted") + table(columns, rows, footers))
 
 

@@ -3,13 +3,16 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 from synthetic_experiment import TIMELINE, plan_of, specs, write_experiment, write_trial
 
 import analysis
 from analysis.page import Markup, element, safe
-from analysis.text import duration, percent, setting, signed, signed_interval
+from analysis.report import _norm
+from analysis.text import duration, mean_and_sd, percent, plain, setting, signed, signed_interval
 from trainer.record import write_plan, write_timeline
 
 CHROMIUM = shutil.which("chromium")
@@ -119,6 +122,16 @@ def test_rules_changed_after_the_plan_are_called_out(tmp_path):
     assert "CHANGED" not in analysis.write_report(experiment).read_text()
     other = analysis.VerdictRules(alpha=0.2)
     assert "CHANGED after the plan" in analysis.write_report(experiment, rules=other).read_text()
+
+
+def test_the_dash_is_for_what_cannot_be_and_nothing_else():
+    index = pd.MultiIndex.from_tuples([("c51", "trunk"), ("c51", "predictive"), ("pred", "trunk")])
+    cells = pd.DataFrame({"norm": [0.0, np.nan, 0.25], "structural": [False, True, False]}, index=index)
+    shown = [_norm(cells, *key) for key in [*index, ("pred", "value")]]
+    assert shown == ["0 exact", "-", "2.50e-01", "n/a"]
+    for absent in (percent, signed, plain, duration):
+        assert absent(float("nan")) == "n/a"
+    assert mean_and_sd(float("nan"), 1.0) == signed_interval(float("nan"), 1.0) == "n/a"
 
 
 def test_markup_is_escaped_once():
