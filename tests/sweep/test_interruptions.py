@@ -10,10 +10,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import fake_trial
+import fake_body
 import pandas as pd
 import pytest
-from fake_trial import EPOCHS, FakeBody, ledger_rows
+from fake_body import EPOCHS, FakeBody, ledger_rows
 from rich.console import Console
 
 from sweep.experiment import open_plan
@@ -29,7 +29,7 @@ def start_driver(storage: Path, seconds: float) -> subprocess.Popen[str]:
     """A sweep of four trials in a process group of its own, which is what Ctrl-C reaches."""
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "sweep")])
     return subprocess.Popen(
-        [sys.executable, str(ROOT / "tests/sweep/fake_trial.py"), str(storage), str(seconds)],
+        [sys.executable, str(ROOT / "tests/sweep/fake_body.py"), str(storage), str(seconds)],
         env=os.environ | {"PYTHONPATH": paths},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -66,7 +66,7 @@ def compare_with_uninterrupted(folder: Path, scratch: Path) -> None:
 def resume_in_process(folder: Path, ledger: Path):
     import ray
 
-    ray.cloudpickle.register_pickle_by_value(fake_trial)
+    ray.cloudpickle.register_pickle_by_value(fake_body)
     return resume(folder, Console(quiet=True), body=FakeBody(ledger))
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-import fake_trial
+import fake_body
 import pytest
-from fake_trial import EPOCHS, FakeBody, configuration, ledger_rows
+from fake_body import EPOCHS, FakeBody, configuration, ledger_rows
 from rich.console import Console
 
 from sweep.errors import ConfigError, ResumeError, SweepError
@@ -28,7 +28,7 @@ def ray_up():
 
     from sweep.launch import environment, start_ray
 
-    ray.cloudpickle.register_pickle_by_value(fake_trial)  # workers cannot import from the folder of the tests
+    ray.cloudpickle.register_pickle_by_value(fake_body)  # workers cannot import from the folder of the tests
     share = Share(Machine(), 0.0, 2)
     with environment(share):
         start_ray(share)
