@@ -150,7 +150,11 @@ def _print_report(folder: Path) -> None:
 
     experiment = load(folder)
     print_report(experiment)
-    print(f"report: {write_report(experiment)}")
+    try:
+        print(f"report: {write_report(experiment)}")
+    except OSError as error:
+        path = error.filename or folder
+        raise SweepError(f"{path}: the report cannot be written ({error.strerror or error})") from None
 
 
 if __name__ == "__main__":

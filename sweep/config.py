@@ -6,6 +6,7 @@ file imports ray or torch.
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, Literal
@@ -68,7 +69,7 @@ class ArmsSection(Frozen):
 class SweepSection(Frozen):
     """How many trials, on which seeds, and how the machine is shared among them."""
 
-    name: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,99})?$")] = ""  # empty: named after the file
+    name: str = ""  # empty: named after the file
     label: str = ""  # printed with every table of this sweep
     trials: Positive = 8  # configurations
     seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] = 3  # of every configuration, the same for all
@@ -81,6 +82,15 @@ class SweepSection(Frozen):
     gpus_per_trial: Annotated[float, Field(ge=0.0)] = 0.0  # share of a GPU; 0 on a GPU device: a whole one
     max_failures: Annotated[int, Field(ge=0)] = 2  # times a trial is tried again after a crash
     storage: str = "experiments"  # folder of all experiments
+
+    @field_validator("name")
+    @classmethod
+    def _names_a_folder(cls, name: str) -> str:
+        if not re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,99})?", name):
+            raise ValueError(
+                f"must be letters, digits, dot, - and _, a letter or digit first, at most 100; not {name!r}"
+            )
+        return name
 
     @model_validator(mode="after")
     def _consistent(self) -> SweepSection:

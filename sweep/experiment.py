@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sweep.config import SweepConfig
 from sweep.errors import ConfigError, ResumeError, SweepError
@@ -63,9 +64,21 @@ def taken(folder: Path) -> ConfigError:
 def open_plan(folder: Path) -> dict[str, TrialSpec]:
     """The planned trials by key in launch order. Errors: ResumeError when the folder holds no usable plan."""
     try:
-        return planned(read_plan(folder))
+        plan = read_plan(folder)
+        _check_complete(folder, plan)
+        return planned(plan)
     except (RecordError, KeyError, ValueError) as error:
         raise ResumeError(f"cannot resume: {error}") from None
+
+
+def _check_complete(folder: Path, plan: dict[str, Any]) -> None:
+    missing = [key for key in ("trials", "data", "gems") if not plan.get(key)]
+    missing += [f"gems: {row['name']}: sha256" for row in plan.get("gems", []) if "sha256" not in row]
+    if missing:
+        raise ResumeError(
+            f"cannot resume: {folder / 'plan.json'} lacks {', '.join(missing)}; it is of an older version of gemsweep: "
+            f"use that one, or start a new sweep"
+        )
 
 
 def unfinished(folder: Path, specs: dict[str, TrialSpec]) -> list[str]:

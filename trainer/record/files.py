@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA_VERSION = 1  # of every file of an experiment folder
+OLDEST_SCHEMA = 1  # that this version still reads
 CHECKSUM = "checksum"
 TEMPORARY = ".tmp"
 DAMAGED = ".damaged"
@@ -126,8 +127,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def check_schema(path: Path, payload: Mapping[str, Any]) -> None:
-    """Refuse a record of a later schema rather than misread it."""
+    """Refuse a record of another schema rather than misread it."""
     schema = payload.get("schema", SCHEMA_VERSION)
+    if isinstance(schema, int) and schema < OLDEST_SCHEMA:
+        raise RecordError(f"{path}: schema {schema} is older than this gemsweep reads; use the version that wrote it")
     if not isinstance(schema, int) or schema > SCHEMA_VERSION:
         raise RecordError(f"{path}: schema {schema} is newer than this gemsweep reads; install a later version")
 

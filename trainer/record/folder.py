@@ -57,7 +57,19 @@ def read_plan(experiment: Path | str) -> dict[str, Any]:
     path = Path(experiment) / "plan.json"
     if not path.exists():
         raise RecordError(f"{path}: not found; give the experiment folder that `gemsweep run` printed")
-    return read_json(path)
+    plan = read_json(path)
+    _check_gem_rows(path, plan.get("gems", []))
+    return plan
+
+
+def _check_gem_rows(path: Path, rows: Any) -> None:
+    """The first plans listed bare names where a row of facts about each gem is needed now."""
+    for row in rows if isinstance(rows, list) else [rows]:
+        if not isinstance(row, Mapping) or not {"name", "may_duplicate"} <= set(row):
+            raise RecordError(
+                f"{path}: gems: {row!r} does not say what this gemsweep needs of a gem; the plan is of an older "
+                f"version: use that one, or start a new sweep"
+            )
 
 
 def write_config(experiment: Path | str, text: str) -> Path:
