@@ -49,7 +49,7 @@ def gem_sizes(axes: Axes, found: list[Verdict], sizes: Mapping[str, np.ndarray],
     axes.set_xlim(low / 1.6, max(max((v.max() for v in sizes.values() if len(v)), default=1.0) * 2.0, 10.0 * limit))
     axes.set_yticks(range(len(found)), [verdict.gem for verdict in found])
     axes.set_ylim(len(found) - 0.5, -0.6)
-    axes.set_xlabel(f"|coef × grad gem| / |c51_bs| where C51 reaches; dashed: limit {100 * limit:g} %")
+    axes.set_xlabel(f"size as a share of |c51_bs|; dashed: limit {100 * limit:g} %")
 
 
 def _share(value: float, _position: float) -> str:
