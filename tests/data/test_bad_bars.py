@@ -74,7 +74,8 @@ def test_line_numbers_survive_blank_lines(spy):
 
 
 def test_rounding_noise_of_a_vendor_is_no_violation(spy):
-    load_bars(spy(GOOD + "2020-01-07,10,10.999999999999,9,11,100\n"))
+    bars = load_bars(spy(GOOD + "2020-01-07,10,10.999999999999,9,11,100\n"))
+    assert bars.frames["spy"]["high"].iloc[-1] == 10.999999999999
 
 
 def test_rows_in_a_frame_are_counted_from_zero():
