@@ -1,0 +1,1 @@
+"""Heads that learn from the trunk and never act: a forward, and the explicit backward that writes its gradient row."""
