@@ -1,7 +1,9 @@
-"""Replay of indices: a transition is 13 bytes, because a state is (row of the market table, last target).
+"""Prioritised replay of indices: a transition is 17 bytes, because a state is (row of the market table, last target).
 
 The ring is time-major: all E walks of a member write one column per bar, so the next transition of the same walk is one
 column further. n-step returns are formed at sampling time and never reach across an episode end or the write position.
+A transition enters with the largest priority its member has seen, so that it is drawn soon; after an update it takes
+the priority that the update gives it (Schaul et al. 2016, arXiv 1511.05952, algorithm 1).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from trainer.market import TERMINATED
+from trainer.priority import draw_leaves, importance_weights, leaf_masses
 
 FIELDS = {
     "row": torch.int32,
@@ -20,21 +23,25 @@ FIELDS = {
     "magnitude": torch.int8,
     "reward": torch.float32,  # log-equity change in train volatilities
     "flags": torch.int8,
+    "priority": torch.float32,
 }
+PRIORITY_FLOOR = 1e-6  # added to every new priority: a transition without error can still be drawn
 
 
 @dataclass(frozen=True)
 class Replay:
-    """Ring buffers `[P, columns, E]`, one per field."""
+    """Ring buffers `[P, columns, E]`, one per field, and the largest priority so far, float32 `[P]`, at first 1."""
 
     fields: dict[str, torch.Tensor]
+    max_priority: torch.Tensor
 
     @property
     def columns(self) -> int:
         return self.fields["row"].shape[1]
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        return {f"replay/{name}": tensor for name, tensor in self.fields.items()}
+        rings = {f"replay/{name}": tensor for name, tensor in self.fields.items()}
+        return rings | {"replay/max_priority": self.max_priority}
 
 
 @dataclass(frozen=True)
@@ -52,18 +59,40 @@ class Batch:
     discount: torch.Tensor  # float32: discount^m, 0 after termination
     later_row: torch.Tensor
     later_target: torch.Tensor
+    index: torch.Tensor  # int64: place in the ring, column * E + walk; valid until the next insert
+    weight: torch.Tensor  # float32: importance weight, 1 at the largest of the batch
 
 
 def make_replay(members: int, capacity: int, environments: int, device: torch.device) -> Replay:
     shape = (members, capacity // environments, environments)
-    return Replay({name: torch.zeros(shape, dtype=dtype, device=device) for name, dtype in FIELDS.items()})
+    fields = {name: torch.zeros(shape, dtype=dtype, device=device) for name, dtype in FIELDS.items()}
+    return Replay(fields, torch.ones(members, device=device))
 
 
 def insert(replay: Replay, bars: torch.Tensor, **values: torch.Tensor) -> None:
-    """Write one column of `[P, E]` values at position `bars` (int64 [P], bars walked before this one) of the ring."""
-    column = (bars % replay.columns)[:, None, None].expand(-1, 1, values["row"].shape[1])
+    """Write one column of `[P, E]` values at position `bars` (int64 [P], bars walked before this one) of the ring.
+
+    `values` holds every field but the priority.
+    """
+    environments = replay.fields["row"].shape[2]
+    column = (bars % replay.columns)[:, None, None].expand(-1, 1, environments)
+    values["priority"] = replay.max_priority[:, None].expand(-1, environments)
     for name, tensor in replay.fields.items():
         tensor.scatter_(1, column, values[name].to(tensor.dtype).unsqueeze(1))
+
+
+def update_priorities(replay: Replay, index: torch.Tensor, priority: torch.Tensor, alive: torch.Tensor) -> None:
+    """Give the transitions at `index` (int64 `[P, B]`, of a batch) the `priority` float32 `[P, B]` of their update.
+
+    A transition that the batch holds twice takes the larger one. A priority that is not finite writes nothing, one
+    below 0 counts as 0, and members not `alive` (bool `[P]`) keep every bit.
+    """
+    ring = replay.fields["priority"].view(index.shape[0], -1)
+    written = torch.isfinite(priority) & alive[:, None]
+    fresh = torch.where(written, priority.clamp(min=0.0) + PRIORITY_FLOOR, 0.0)
+    largest = torch.zeros_like(ring).scatter_reduce_(1, index, fresh, "amax")
+    ring.copy_(torch.where(largest > 0.0, largest, ring))
+    replay.max_priority.copy_(torch.maximum(replay.max_priority, fresh.amax(1)))
 
 
 def _steps(replay: Replay, name: str, column: torch.Tensor, walk: torch.Tensor) -> torch.Tensor:
@@ -74,30 +103,55 @@ def _steps(replay: Replay, name: str, column: torch.Tensor, walk: torch.Tensor) 
     return flat.gather(1, index.flatten(1)).view(column.shape)
 
 
-def sample(replay: Replay, bars: torch.Tensor, n_step: int, discount: torch.Tensor, u: torch.Tensor) -> Batch:
-    """Uniform batch from the last `min(bars, columns)` bars. `bars` int64 [P], `discount` float32 [P], `u` [P, 2, B].
+def _startable(replay: Replay, bars: torch.Tensor, n_step: int) -> torch.Tensor:
+    """bool `[P, columns * E]`: stored transitions whose n-step window ends before the write position."""
+    column = torch.arange(replay.columns, device=bars.device)
+    age = (bars[:, None] - 1 - column) % replay.columns  # bars inserted since, if the column has been written
+    inside = (age >= n_step - 1) & (age < bars[:, None])
+    return inside[..., None].expand(*inside.shape, replay.fields["row"].shape[2]).flatten(1)
+
+
+def sample(
+    replay: Replay,
+    bars: torch.Tensor,
+    n_step: int,
+    discount: torch.Tensor,
+    alpha: torch.Tensor,
+    beta: torch.Tensor,
+    u: torch.Tensor,
+) -> Batch:
+    """Batch from the last `min(bars, columns)` bars, drawn in proportion to priority^alpha in B strata.
+
+    `bars` int64 `[P]`, at least `n_step` (below it there is nothing to draw and the weights are NaN); `discount`,
+    `alpha` and `beta` float32 `[P]`; `u` float32 `[P, B]` in [0, 1). alpha 0 draws uniformly with weights of exactly 1.
 
     R = sum_{k<m} g^k r_{t+k} with m = min(n, steps to the end of the episode), bootstrapped with g^m unless the episode
     terminated (Rainbow, arXiv 1710.02298, with truncation kept apart from termination).
     """
-    stored = bars.clamp(max=replay.columns)
-    starts = stored - n_step + 1
-    column = (u[:, 0].double() * starts[:, None]).long()
-    column = torch.minimum(column, starts[:, None] - 1) + (bars - stored)[:, None]
-    environments = replay.fields["row"].shape[2]
-    walk = (u[:, 1] * environments).long().clamp_(max=environments - 1)
-    steps = column[..., None] + torch.arange(n_step, device=bars.device)
+    priority, environments = replay.fields["priority"].flatten(1), replay.fields["row"].shape[2]
+    mass = leaf_masses(priority, _startable(replay, bars, n_step), alpha)
+    index = draw_leaves(mass, u)
+    weight = importance_weights(mass.gather(1, index), beta)
+    walk = index % environments
+    steps = (index // environments)[..., None] + torch.arange(n_step, device=bars.device)
     ended = _steps(replay, "flags", steps, walk) != 0
     alive = torch.ones_like(ended)
     alive[..., 1:] = ended[..., :-1].cumsum(-1) == 0
-    return _assemble(replay, steps, walk, alive, discount)
+    return _assemble(replay, steps, index, weight, alive, discount)
 
 
 def _assemble(
-    replay: Replay, steps: torch.Tensor, walk: torch.Tensor, alive: torch.Tensor, discount: torch.Tensor
+    replay: Replay,
+    steps: torch.Tensor,
+    index: torch.Tensor,
+    weight: torch.Tensor,
+    alive: torch.Tensor,
+    discount: torch.Tensor,
 ) -> Batch:
+    walk = index % replay.fields["row"].shape[2]
+
     def first(name: str) -> torch.Tensor:
-        return _steps(replay, name, steps[..., :1], walk).squeeze(-1).long()
+        return replay.fields[name].flatten(1).gather(1, index).long()
 
     power, returns = torch.ones_like(discount)[:, None], torch.zeros(walk.shape, device=walk.device)
     reward = _steps(replay, "reward", steps, walk)
@@ -120,4 +174,6 @@ def _assemble(
         power.expand(walk.shape).masked_fill(terminated, 0.0),
         _steps(replay, "row", end, walk).squeeze(-1).long() + 1,
         _steps(replay, "executed", end, walk).squeeze(-1).long(),
+        index,
+        weight,
     )

@@ -26,8 +26,9 @@ def filled(columns, environments, rewards, flags):
 
 
 def draw(replay, bars, n_step, discount, batch, seed=0):
-    u = torch.from_numpy(np.random.default_rng(seed).random((1, 2, batch), np.float32))
-    return sample(replay, bars, n_step, torch.tensor([discount]), u)
+    """A uniform batch (alpha 0)."""
+    u = torch.from_numpy(np.random.default_rng(seed).random((1, batch), np.float32))
+    return sample(replay, bars, n_step, torch.tensor([discount]), torch.zeros(1), torch.zeros(1), u)
 
 
 VECTORS = {  # rl.md 3.9: r = 1, 2, 3 and gamma = .9
@@ -50,6 +51,43 @@ def test_published_vectors(name):
     assert batch.later_row.item() == 2 * (steps - 1) + 1
     assert batch.later_target.item() == steps % 7
     assert batch.continues.item() == float(flags[0] == 0)
+
+
+RLAX = {  # rlax NStepBootstrappedReturnsTest, n = 3: rewards, discounts, bootstrap values, returns
+    "first row": ([1, 0, -1, 0, 1], [0.5, 0.9, 1, 0.5, 0.8], [3, 1, 5, -5, 3], [2.8, -3.15, 0.7, 1.7, 3.4]),
+    "second row": (
+        [0.5, 0.8, -0.7, 0, 2.1],
+        [0.9, 0.5, 0.3, 0.8, 0.7],
+        [-1.7, 1.2, 2.3, 2.2, 2.7],
+        [1.2155, 0.714, 0.2576, 3.192, 3.99],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(RLAX))
+def test_rlax_vectors(name):
+    """rlax discounts every step anew, so each start is a member here, its rewards discounted beforehand.
+
+    After the fifth step the trajectory is cut: the later windows are shorter and bootstrap at the cut, as rlax does.
+    """
+    rewards, discounts, values, expected = (np.array(row, np.float64) for row in RLAX[name])
+    replay, steps = make_replay(5, 7, 1, torch.device("cpu")), np.arange(5)
+    for bar in range(7):
+        at = np.minimum(steps + bar, 4)
+        power = np.array([np.prod(discounts[s : s + bar]) for s in steps])
+        column = {name: torch.zeros(5, 1) for name in FIELDS if name != "priority"}
+        column["row"] = torch.full((5, 1), bar)
+        column["reward"] = torch.from_numpy(rewards[at] * power)[:, None]
+        column["flags"] = torch.from_numpy(np.where(steps + bar == 4, TRUNCATED, 0))[:, None]
+        insert(replay, torch.full((5,), bar), **column)
+    zero = torch.zeros(5)
+    batch = sample(replay, torch.full((5,), 7), 3, torch.ones(5), zero, zero, torch.zeros(5, 1))
+    assert (batch.row == 0).all()
+    length = batch.later_row[:, 0].numpy()  # rows count bars here
+    assert length.tolist() == [3, 3, 3, 2, 1]
+    bootstrap = [np.prod(discounts[s : s + m]) * values[s + m - 1] for s, m in zip(steps, length, strict=True)]
+    np.testing.assert_allclose(batch.returns[:, 0].numpy() + bootstrap, expected, rtol=1e-6)
+    assert (batch.discount == 1).all()
 
 
 def reference(history, start, walk, n_step, discount):
@@ -95,23 +133,25 @@ def test_every_stored_window_can_be_drawn():
     environments, columns, n_step, length = 2, 6, 3, 17
     zeros = np.zeros((length, environments), np.float32)
     replay, bars = filled(columns, environments, zeros, zeros.astype(np.int64))
-    rows = set((draw(replay, bars, n_step, 0.9, 400).row[0] // 2).tolist())
-    assert rows == set(range((length - columns) * environments, (length - n_step + 1) * environments))
+    first, last = (length - columns) * environments, (length - n_step + 1) * environments
+    batch = draw(replay, bars, n_step, 0.9, last - first)  # as many strata as windows
+    assert sorted((batch.row[0] // 2).tolist()) == list(range(first, last))
 
 
 def test_each_member_reads_its_own_ring_and_discount():
     replay = make_replay(2, 3, 1, torch.device("cpu"))
     for bar in range(3):
-        whole = {name: torch.zeros(2, 1) for name in FIELDS}
+        whole = {name: torch.zeros(2, 1) for name in FIELDS if name != "priority"}
         whole["reward"] = torch.tensor([[1.0], [10.0]])
         insert(replay, torch.full((2,), bar), **whole)
-    batch = sample(replay, torch.tensor([3, 3]), 3, torch.tensor([1.0, 0.5]), torch.zeros(2, 2, 1))
+    zero = torch.zeros(2)
+    batch = sample(replay, torch.tensor([3, 3]), 3, torch.tensor([1.0, 0.5]), zero, zero, torch.zeros(2, 1))
     assert batch.returns.flatten().tolist() == [3.0, 17.5]
     assert batch.discount.flatten().tolist() == [1.0, 0.125]
 
 
-def test_a_transition_takes_at_most_32_bytes():
+def test_a_transition_takes_17_bytes():
     replay = make_replay(2, 64, 4, torch.device("cpu"))
+    assert sum(tensor[0].numel() * tensor.element_size() for tensor in replay.fields.values()) == 17 * 64
     stored = sum(tensor.numel() * tensor.element_size() for tensor in replay.tensors().values())
     assert stored <= 32 * 2 * 64
-    assert {tensor.shape[0] * tensor[0].numel() for tensor in replay.fields.values()} == {128}
