@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import torch
 
 import numba_kernels as nk
+from trainer.losses.branches import FLAT
 from trainer.network import action_values
-
-FLAT = 1  # index of "flat" among the directions short, flat, long
 
 
 def make_support(v_max: float, atoms: int, device: torch.device, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -37,7 +36,7 @@ def next_distribution(
     target_magnitude_logits: torch.Tensor,
     support: torch.Tensor,
 ) -> torch.Tensor:
-    """The target network's distribution `[P, B, K]` at the online network's greedy next action."""
+    """The target network's distribution `[P, B, K]` at the online network's greedy next action; `support` `[P, K]`."""
     direction = action_values(direction_logits, support).argmax(-1)
     magnitude = action_values(magnitude_logits, support).argmax(-1)
     p_direction = torch.softmax(select(target_direction_logits, direction), -1)
@@ -49,8 +48,9 @@ def next_distribution(
 def project(p: torch.Tensor, reward: torch.Tensor, discount: torch.Tensor, support: torch.Tensor) -> torch.Tensor:
     """Algorithm 1 in gather form: m_i = sum_j [1 - |clip(r + g z_j) - z_i| / dz]_0^1 p_j.
 
-    `p` `[P, B, K]`; `reward` (n-step return) and `discount` (gamma^m, 0 after termination) `[P, B]`. Mass is kept when
-    a shifted atom falls exactly on an atom or outside the support, because the hat functions sum to one everywhere.
+    `p` `[P, B, K]`; `reward` (n-step return) and `discount` (gamma^m, 0 after termination) `[P, B]`; `support`
+    `[P, K]`, each member's own. Mass is kept when a shifted atom falls exactly on an atom or outside the support,
+    because the hat functions sum to one everywhere.
     """
     out = torch.empty_like(p)
     nk.categorical_projection(p, reward, discount, support, out)
@@ -59,21 +59,35 @@ def project(p: torch.Tensor, reward: torch.Tensor, discount: torch.Tensor, suppo
 
 @dataclass(frozen=True)
 class C51Loss:
-    """`value` `[P]`: batch mean; the gradients are of that mean, `[P, B, A, K]`."""
+    """What the loss says of a batch, and the gradients `[P, B, A, K]` of `value`.
+
+    `value` `[P]` is the weighted batch mean, `sample` `[P, B]` each sample's loss before its weight. `priority`
+    `[P, B]` is the sum of KL(m || p) over the branches counted: Rainbow's priority (arXiv 1710.02298), summed as
+    Tavakoli et al. sum |error|. It is never negative, so branches that err in opposite directions cannot cancel.
+    """
 
     value: torch.Tensor
     direction_logits: torch.Tensor
     magnitude_logits: torch.Tensor
+    sample: torch.Tensor
+    priority: torch.Tensor
 
 
-def _branch(logits: torch.Tensor, action: torch.Tensor, m: torch.Tensor, weight: torch.Tensor):
-    """Cross-entropy of the taken action `[P, B]` and d(weight * it)/d logits."""
-    chosen = torch.log_softmax(select(logits, action), -1)
-    loss = -(m * chosen).sum(-1)
-    gradient = torch.zeros_like(logits)
+def _branch(logits: torch.Tensor, action: torch.Tensor, m: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Cross-entropy of the taken action `[P, B]` and its gradient at that action's logits `[P, B, K]`."""
+    log_p = torch.log_softmax(select(logits, action), -1)
+    return -(m * log_p).sum(-1), log_p.exp() * m.sum(-1, keepdim=True) - m
+
+
+def _entropy(m: torch.Tensor) -> torch.Tensor:
+    """-sum_i m_i log m_i `[P, B]`, with 0 log 0 = 0."""
+    return -(m * m.clamp_min(torch.finfo(m.dtype).tiny).log()).sum(-1)
+
+
+def _put(logits: torch.Tensor, action: torch.Tensor, d_chosen: torch.Tensor) -> torch.Tensor:
+    """Gradient of `select`: `[P, B, A, K]`, `d_chosen` at the action and 0 elsewhere."""
     index = action[..., None, None].expand(*action.shape, 1, logits.shape[-1])
-    gradient.scatter_(2, index, ((chosen.exp() * m.sum(-1, keepdim=True) - m) * weight[..., None]).unsqueeze(2))
-    return loss, gradient
+    return torch.zeros_like(logits).scatter_(2, index, d_chosen.unsqueeze(2))
 
 
 def c51_loss(
@@ -82,12 +96,24 @@ def c51_loss(
     direction: torch.Tensor,
     magnitude: torch.Tensor,
     m: torch.Tensor,
+    weight: torch.Tensor,
 ) -> C51Loss:
-    """Mean over branches and batch of -sum_i m_i log p_i(s, a); `direction`, `magnitude` int64 `[P, B]`."""
-    batch = direction.shape[1]
-    half = torch.full_like(m[..., 0], 0.5 / batch)
-    active = half.masked_fill(direction == FLAT, 0.0)
-    loss_d, grad_d = _branch(direction_logits, direction, m, half)
-    loss_m, grad_m = _branch(magnitude_logits, magnitude, m, active)
-    value = (half * loss_d + active * loss_m).sum(1)
-    return C51Loss(value, grad_d, grad_m)
+    """sum_b weight_b / B * mean over branches of -sum_i m_i log p_i(s, a).
+
+    Logits `[P, B, A, K]`, actions int64 `[P, B]`, target `m` `[P, B, K]`, `weight` `[P, B]` (importance weights of
+    prioritised replay). Where the direction taken is flat the magnitude's half is 0.
+    """
+    flat, share = direction == FLAT, (0.5 / direction.shape[1]) * weight
+    loss_d, grad_d = _branch(direction_logits, direction, m)
+    loss_m, grad_m = _branch(magnitude_logits, magnitude, m)
+    grad_m = (grad_m * share[..., None]).masked_fill(flat[..., None], 0.0)
+    entropy = _entropy(m)
+    both = loss_d + loss_m.masked_fill(flat, 0.0)
+    priority = (loss_d - entropy).clamp_min(0.0) + (loss_m - entropy).clamp_min(0.0).masked_fill(flat, 0.0)
+    return C51Loss(
+        (share * both).sum(1),
+        _put(direction_logits, direction, grad_d * share[..., None]),
+        _put(magnitude_logits, magnitude, grad_m),
+        0.5 * both,
+        priority,
+    )
