@@ -11,12 +11,14 @@ from .adam_step import adam_step
 from .argument import ArgumentError
 from .branch_independence import branch_independence
 from .categorical_projection import categorical_projection
+from .distill_saxpy import distill_saxpy
 from .evaluation_scan import evaluation_scan
 from .lane_mean import lane_mean
 from .launch import LaunchError
 from .market_step import market_step
 from .predictive_coding import predictive_coding
 from .registry import KERNELS, OPERATIONS, warmup
+from .saxpy import saxpy
 from .slice_norms import slice_norms
 from .temporal_consistency import temporal_consistency
 from .uniform import uniform
@@ -32,10 +34,12 @@ __all__ = [
     "adam_step",
     "branch_independence",
     "categorical_projection",
+    "distill_saxpy",
     "evaluation_scan",
     "lane_mean",
     "market_step",
     "predictive_coding",
+    "saxpy",
     "slice_norms",
     "temporal_consistency",
     "uniform",

@@ -18,7 +18,7 @@ from .operation import Operation
 BLOCK = 64
 MOST_ATOMS = 256
 ARGUMENTS = declare(
-    "p: float32[P, B, K], reward: float32[P, B], discount: float32[P, B], support: float32[K], out: float32[P, B, K]"
+    "p: float32[P, B, K], reward: float32[P, B], discount: float32[P, B], support: float32[P, K], out: float32[P, B, K]"
 )
 
 _on_cuda = for_cuda(distribution)
@@ -33,13 +33,13 @@ def categorical_projection_kernel(p, reward, discount, support, out):
     mass = cuda.shared.array(MOST_ATOMS, float32)
     position = cuda.shared.array(MOST_ATOMS, float32)
     lane, sample, thread = int32(cuda.blockIdx.x), int32(cuda.blockIdx.y), int32(cuda.threadIdx.x)
-    atoms = int32(support.size)
-    low, last = support[0], float32(atoms - int32(1))
-    per_spacing = last / (support[atoms - 1] - low)
+    atoms = int32(support.shape[1])
+    low, last = support[lane, 0], float32(atoms - int32(1))
+    per_spacing = last / (support[lane, atoms - 1] - low)
     r, g = reward[lane, sample], discount[lane, sample]
     for j in range(thread, atoms, BLOCK):
         mass[j] = p[lane, sample, j]
-        position[j] = _position_cuda(mass[j], r, g, support[j], low, per_spacing, last)
+        position[j] = _position_cuda(mass[j], r, g, support[lane, j], low, per_spacing, last)
     cuda.syncthreads()
     for i in range(thread, atoms, BLOCK):
         total = float32(0.0)
@@ -51,16 +51,17 @@ def categorical_projection_kernel(p, reward, discount, support, out):
 
 @cpu_kernel
 def categorical_projection_cpu(p, reward, discount, support, out):
-    atoms = support.size
-    low, last = support[0], float32(atoms - 1)
-    per_spacing = last / (support[atoms - 1] - low)
+    atoms = support.shape[1]
+    last = float32(atoms - 1)
     for lane in range(p.shape[0]):
+        low = support[lane, 0]
+        per_spacing = last / (support[lane, atoms - 1] - low)
         for sample in range(p.shape[1]):
             row, r, g = out[lane, sample], reward[lane, sample], discount[lane, sample]
             row[:] = float32(0.0)
             for j in range(atoms):
                 mass = p[lane, sample, j]
-                position = _position_cpu(mass, r, g, support[j], low, per_spacing, last)
+                position = _position_cpu(mass, r, g, support[lane, j], low, per_spacing, last)
                 if math.isnan(position):
                     row[:] = np.nan
                     break
@@ -89,7 +90,7 @@ def categorical_projection(p, reward, discount, support, out) -> None:
     """out_i = sum_j [1 - |clip(r + g z_j, z_1, z_K) - z_i| / dz]_0^1 p_j (Bellemare, Dabney, Munos 2017, Algorithm 1).
 
     p, out: float32[P, B, K]; reward (n-step return), discount (gamma^m, 0 after termination): float32[P, B]; support:
-    float32[K], equally spaced and rising. Sums run over j in order, by fused multiply-add. Mass is kept to rounding,
+    float32[P, K], each lane's own, equally spaced and rising. Sums run over j in order, by fused multiply-add. Mass is kept to rounding,
     also where a shifted atom falls on an atom or outside the support. A NaN or infinity makes its own sample NaN. Same
     bits on every backend.
     """

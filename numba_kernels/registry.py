@@ -7,12 +7,14 @@ import torch
 from .adam_step import OPERATION as ADAM_STEP
 from .branch_independence import OPERATION as BRANCH_INDEPENDENCE
 from .categorical_projection import OPERATION as CATEGORICAL_PROJECTION
+from .distill_saxpy import OPERATION as DISTILL_SAXPY
 from .evaluation_scan import OPERATION as EVALUATION_SCAN
 from .lane_mean import OPERATION as LANE_MEAN
 from .launch import CudaKernel
 from .market_step import OPERATION as MARKET_STEP
 from .operation import Operation
 from .predictive_coding import OPERATION as PREDICTIVE_CODING
+from .saxpy import OPERATION as SAXPY
 from .slice_norms import OPERATION as SLICE_NORMS
 from .temporal_consistency import OPERATION as TEMPORAL_CONSISTENCY
 from .uniform import OPERATION as UNIFORM
@@ -28,6 +30,8 @@ OPERATIONS: tuple[Operation, ...] = (
     EVALUATION_SCAN,
     CATEGORICAL_PROJECTION,
     ADAM_STEP,
+    SAXPY,
+    DISTILL_SAXPY,
 )
 KERNELS: tuple[CudaKernel, ...] = tuple(kernel for operation in OPERATIONS for kernel in operation.kernels)
 

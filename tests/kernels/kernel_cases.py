@@ -70,13 +70,25 @@ def evaluation_scan(g, lanes, size):
 
 def categorical_projection(g, lanes, size):
     p = torch.softmax(normal(g, lanes, size, 21), -1)
-    return [p, normal(g, lanes, size), torch.full((lanes, size), 0.97), torch.linspace(-4, 4, 21), torch.zeros(p.shape)]
+    support = torch.linspace(-4, 4, 21) * (1.0 + torch.arange(lanes)[:, None])
+    return [p, normal(g, lanes, size), torch.full((lanes, size), 0.97), support, torch.zeros(p.shape)]
 
 
 def adam_step(g, lanes, size):
     coefficients = torch.tensor([[0.5, 1e-3, 0.9, 0.999, 2.0, 1e-8, 0.01]]).repeat(lanes, 1)
     rows = [normal(g, lanes, 5 * size) for _ in range(5)]
     return [rows[0], coefficients, ones(lanes), rows[1], rows[2], rows[3].abs(), rows[4]]
+
+
+def saxpy(g, lanes, size):
+    return [normal(g, lanes, 41 * size), normal(g, lanes), normal(g, lanes, 41 * size)]
+
+
+def distill_saxpy(g, lanes, size):
+    rows = [normal(g, lanes, 41 * size) for _ in range(3)]
+    signals = torch.tensor([[7.0, 0.2, 0.5, 1.0, 0.3]]).repeat(lanes, 1)  # health third last: half of the limit and more
+    signals[:, 1] += 0.1 * torch.rand(lanes, generator=g)
+    return [*rows, signals, torch.tensor([1, 4, 2, 3]), torch.zeros(lanes)]
 
 
 def normal(g, *shape):

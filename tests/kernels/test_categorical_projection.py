@@ -11,7 +11,8 @@ from numba_kernels import ArgumentError, categorical_projection
 
 def run(p, reward, discount, support):
     """Projection of float32 copies of p [P, B, K], reward and discount [P, B]."""
-    tensors = [torch.as_tensor(np.asarray(a), dtype=torch.float32).contiguous() for a in (p, reward, discount, support)]
+    support = np.broadcast_to(support, (len(p), np.shape(support)[-1]))  # one member's, or the same for all
+    tensors = [torch.as_tensor(np.array(a), dtype=torch.float32).contiguous() for a in (p, reward, discount, support)]
     out = torch.full_like(tensors[0], -1.0)
     categorical_projection(*tensors, out)
     return out.numpy()
