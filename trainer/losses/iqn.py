@@ -23,8 +23,8 @@ def quantile_huber(
     """
     difference = target.unsqueeze(-2) - values.unsqueeze(-1)
     clipped = difference.clamp(-kappa, kappa)  # H_kappa(d) = c (d - c / 2) and H_kappa'(d) = c with c = clip(d)
-    level = tau.unsqueeze(-1)
-    slope = torch.where(difference < 0, 1.0 - level, level) * (clipped / kappa)
+    level, unit = tau.unsqueeze(-1), clipped / kappa
+    slope = level * unit.clamp_min(0.0) + (1.0 - level) * unit.clamp_max(0.0)  # one side is 0; faster than a choice
     loss = (slope * (difference - 0.5 * clipped)).flatten(-2).sum(-1) / target.shape[-1]
     return loss, slope.sum(-1) / -target.shape[-1]
 
