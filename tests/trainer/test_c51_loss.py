@@ -24,7 +24,7 @@ RLAX = {  # rl.md 3.1: chosen next logits and cross-entropies of rlax's categori
 
 def shift(p, reward, discount, support):
     """`project` with one support `[K]` for all members."""
-    return project(p, reward, discount, support)
+    return project(p, reward, discount, support.repeat(len(p), 1))
 
 
 def repeat_actions(logits):
@@ -174,15 +174,23 @@ def test_members_are_independent():
 
 
 def test_target_members_are_independent():
+    """Each with a support of its own, wide or narrow: alone it gets the bits that it has in the pack."""
     direction_logits, magnitude_logits, _, _, _, weight = example(torch.float32)
-    support = make_support(2.0, 5, torch.device("cpu"))
+    supports = torch.stack([make_support(v_max, 5, torch.device("cpu")) for v_max in (0.5, 2.0, 10.0)])
 
-    def target(direction_logits, magnitude_logits, reward):
+    def target(direction_logits, magnitude_logits, reward, support):
         online, other = (direction_logits, magnitude_logits), (magnitude_logits, direction_logits)
         p = next_distribution(*online, *other, support)
-        return p, shift(p, reward, 0.5 * reward, support)
+        return p, project(p, reward, 0.5 * reward, support)
 
-    assert_members_independent(target, direction_logits, magnitude_logits, weight)
+    assert_members_independent(target, direction_logits, magnitude_logits, weight, supports)
+
+
+def test_supports_of_members_are_their_own():
+    """The certain return 1 on atoms [-1, 0, 1] and on [-4, 0, 4]: all mass on the last, and a quarter of it."""
+    supports = torch.stack([make_support(v_max, 3, torch.device("cpu")) for v_max in (1.0, 4.0)])
+    m = project(torch.full((2, 1, 3), 1 / 3), torch.ones(2, 1), torch.zeros(2, 1), supports)
+    torch.testing.assert_close(m, torch.tensor([[[0.0, 0.0, 1.0]], [[0.0, 0.75, 0.25]]]))
 
 
 def test_flat_masks_the_magnitude_branch():
