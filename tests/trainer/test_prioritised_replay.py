@@ -202,6 +202,18 @@ def test_a_new_transition_takes_the_largest_priority_so_far():
     assert stored == [floored[0], 1.0, 1.0, floored[1], 1.0, 1.0, largest, largest]
 
 
+def test_a_replay_restored_from_its_tensors_goes_on_alike():
+    replay, bars = ring(3, 4, 2)
+    update_priorities(replay, torch.tensor([[1, 2]]), torch.tensor([[5.0, 0.2]]), torch.tensor([True]))
+    restored = make_replay(1, 8, 2, torch.device("cpu"))
+    for name, tensor in restored.tensors().items():
+        tensor.copy_(replay.tensors()[name])
+    for each in (replay, restored):
+        insert(each, bars, **{name: torch.zeros(1, 2) for name in FIELDS if name != "priority"})
+    assert restored.fields["priority"][0, 3].min() > 5.0
+    assert all(torch.equal(tensor, replay.tensors()[name]) for name, tensor in restored.tensors().items())
+
+
 def test_overwriting_a_column_forgets_its_priority():
     replay, bars = ring(4, 4, 2)
     update_priorities(replay, torch.tensor([[0, 1, 2]]), torch.tensor([[9.0, 0.0, 0.0]]), torch.tensor([True]))
@@ -283,24 +295,24 @@ def test_captured_on_cuda_equals_eager_and_the_cpu():
     cpu, bars = ring(50, columns, environments, members)
     priorities(cpu, np.random.default_rng(6).lognormal(0, 2, (members, columns * environments)).astype(np.float32))
     u = torch.from_numpy(np.random.default_rng(7).random((20, members, batch), np.float32))
-    outcomes = [_rounds(cpu, bars, u, captured=False)]
-    outcomes += [_rounds(cpu, bars, u, captured, torch.device("cuda")) for captured in (False, True, True)]
+    runs = (("cpu", False), ("cuda", False), ("cuda", True), ("cuda", True))
+    outcomes = [_rounds(cpu, bars, u, torch.device(device), captured) for device, captured in runs]
     for outcome in outcomes[1:]:
         assert torch.equal(outcome[0], outcomes[0][0])
         torch.testing.assert_close(outcome[1:], outcomes[0][1:], rtol=1e-6, atol=0.0)
         assert all(torch.equal(a, b) for a, b in zip(outcome, outcomes[1], strict=True))
 
 
-def _rounds(source, bars, u, captured, device=torch.device("cpu")):  # noqa: B008
-    """(indices, weights, priorities) of one batch after the other, each priority made of its batch's weight and u."""
+def _rounds(source, bars, u, device, captured):
+    """(indices and weights of one batch after the other, priorities at the end); `3 u` is each batch's new priority."""
     replay = make_replay(*source.fields["row"].flatten(1).shape, source.fields["row"].shape[2], device)
     start = {name: tensor.to(device) for name, tensor in source.tensors().items()}
-    bars, u, now = bars.to(device), u.to(device), u[0].to(device)
-    alpha, alive = torch.full((len(bars),), 0.5, device=device), torch.ones(len(bars), dtype=torch.bool, device=device)
+    bars, u, now = bars.to(device), u.to(device), u[0].clone().to(device)
+    half, alive = torch.full((len(bars),), 0.5, device=device), torch.ones(len(bars), dtype=torch.bool, device=device)
     index, weight = torch.zeros(now.shape, dtype=torch.int64, device=device), torch.zeros_like(now)
 
     def step():
-        got = sample(replay, bars, 3, alpha, alpha, alpha, now)
+        got = sample(replay, bars, 3, discount=half, alpha=half, beta=half, u=now)
         update_priorities(replay, got.index, 3.0 * now, alive)
         index.copy_(got.index)
         weight.copy_(got.weight)
