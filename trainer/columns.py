@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from trainer.components import FIXED
+from trainer.config import FEATURES
 from trainer.data.table import MarketTable
 from trainer.evaluate import Walk
 from trainer.gems.registry import component_name
-from trainer.health import QGap
+from trainer.measurement import LOSSES
 from trainer.pack import Pack
 from trainer.params import C51_REACH, SLICES
+from trainer.probe import Probe
 from trainer.sharpe import sharpe
 from trainer.signals import COUNTERS
+from trainer.watchdog import alarms
 
 SPANS = ("train", "validation", "judge")
 Columns = dict[str, Any]
@@ -49,17 +53,28 @@ def per(total: torch.Tensor, count: torch.Tensor) -> np.ndarray:
 
 
 def gradients(pack: Pack) -> Columns:
-    """Mean norms over the diagnostic updates; NaN where a component cannot reach a slice."""
+    """Losses (means over the updates), norms and coefficients (means over the diagnostic updates).
+
+    NaN where a component cannot reach a slice, and for a loss that the member does not have; a component that is
+    switched off has norms of 0.
+    """
     sums, count = pack.measurements, pack.measurements.diagnostics
     columns: Columns = {}
-    columns["loss/c51"] = per(sums.loss, sums.updates)
-    for i, component in enumerate(pack.components):
+    feature = {c.name: c.feature for c in FIXED}
+    for index, loss in enumerate(LOSSES):
+        value, needs = per(sums.losses[index], sums.updates), feature[loss]
+        columns[f"loss/{loss}"] = np.where(host(pack.signals.uses(needs)), value, np.nan) if needs else value
+    present = {c.name: i for i, c in enumerate(pack.components)}
+    none = torch.zeros_like(count)
+    for component in {c.name: c for c in (*FIXED, *pack.components)}.values():
+        place = present.get(component.name)
         for j, part in enumerate(SLICES):
-            norms = per(sums.norms[i, :, j], count)
+            norms = per(none if place is None else sums.norms[place, :, j], count)
             columns[f"grad/{component.name}/{part}"] = norms if part in component.reach else np.full_like(norms, np.nan)
+        coefficient = none if place is None else sums.coefficients[place]
+        columns[f"coefficient/{component.name}"] = per(coefficient, count)
     columns["grad/applied"] = per(sums.applied, count)
     columns["grad/clip_factor"] = per(sums.clip, count)
-    columns["grad/c51_budget"] = per(sums.budget, count)
     return columns
 
 
@@ -86,19 +101,26 @@ def gem_sizes(pack: Pack) -> Columns:
     return columns
 
 
-def features(pack: Pack) -> Columns:
-    """Signals of the existing features that a gem may duplicate."""
-    on = pack.spec.trainer.network.spectral_norm
-    return {
+def features(pack: Pack, probe: Probe) -> Columns:
+    """Signals of the existing features that a gem may duplicate, and which features each member uses."""
+    sigma = pack.layout.slices["noise"]
+    columns: Columns = {
         "feature/spectral_norm": host(pack.online.norm().sigma.flatten()),
-        "feature/spectral_norm/on": np.full(pack.size, on),
+        "feature/noisy_nets": host(pack.online.params[:, sigma[0] : sigma[1]].abs().sum(1)),
+        "feature/ensemble_kl": host(probe.disagreement),
     }
+    for feature in FEATURES:
+        columns[f"feature/{feature}/on"] = host(pack.signals.uses(feature))
+    return columns
 
 
-def tables(pack: Pack, gap: QGap) -> Columns:
-    """Every signal slot and counter as it stands at the end of the epoch, and the Q-gap by branch."""
-    columns: Columns = {"q_gap": host(gap.mean), "edge_mass": host(gap.edge_mass)}
-    columns |= {"q_gap/direction": host(gap.direction), "q_gap/magnitude": host(gap.magnitude)}
+def health(pack: Pack, probe: Probe) -> Columns:
+    """What the probe states show, the alarms, every signal slot and every counter at the end of the epoch."""
+    columns: Columns = {"q_gap": host(probe.q_gap), "edge_mass": host(probe.edge_mass)}
+    columns |= {f"q_gap/{branch}": host(gap) for branch, gap in probe.gap.items()}
+    columns |= {f"entropy/{branch}": host(entropy) for branch, entropy in probe.entropy.items()}
+    columns |= {f"dormant/{layer}": host(share) for layer, share in probe.dormant.items()}
+    columns |= {"watchdog": alarms(pack)}
     columns |= {f"signal/{name}": host(pack.signals[name]) for name in pack.signals.names}
     return columns | {f"counter/{name}": host(pack.counters[name]) for name in COUNTERS}
 
@@ -109,14 +131,29 @@ def purity(pack: Pack) -> Columns:
     return {"purity/params_sha": [hashlib.blake2b(row.tobytes(), digest_size=16).hexdigest() for row in rows]}
 
 
-def action_shares(walks: list[Walk] | None, members: int) -> Columns:
-    """Shares of the validation walk's bars spent in each direction and magnitude (of the bars with a position)."""
-    shares = np.full((len(ACTIONS), members), np.nan)
-    for member, walk in enumerate(walks or ()):
-        for index, (name, targets) in enumerate(ACTIONS.items()):
-            held = walk.targets if name in ("short", "flat", "long") else walk.targets[walk.targets > 0]
-            shares[index, member] = np.isin(held, targets).mean() if len(held) else 0.0
-    return {f"act/{name}": shares[index].astype(np.float32) for index, name in enumerate(ACTIONS)}
+def actions(walks: list[Walk] | None, members: int) -> Columns:
+    """What the validation walk does: shares of its bars by direction, and by magnitude of the bars with a position;
+    their entropy as a share of log 3; the mean distance of the exposure from holding all the time."""
+    rows = [_action_row(walk) for walk in walks] if walks else [dict.fromkeys(ACTION_COLUMNS, np.nan)] * members
+    return {f"act/{name}": np.array([row[name] for row in rows], np.float32) for name in ACTION_COLUMNS}
+
+
+DIRECTION_NAMES, MAGNITUDE_NAMES = ("short", "flat", "long"), ("third", "two_thirds", "full")
+ACTION_COLUMNS = (*ACTIONS, "direction_entropy", "magnitude_entropy", "hold_distance")
+
+
+def _action_row(walk: Walk) -> dict[str, float]:
+    held = walk.targets[walk.targets > 0]
+    row = {name: float(np.isin(walk.targets, ACTIONS[name]).mean()) for name in DIRECTION_NAMES}
+    row |= {name: float(np.isin(held, ACTIONS[name]).mean()) if len(held) else 0.0 for name in MAGNITUDE_NAMES}
+    row["direction_entropy"] = _entropy([row[name] for name in DIRECTION_NAMES])
+    row["magnitude_entropy"] = _entropy([row[name] for name in MAGNITUDE_NAMES])
+    return row | {"hold_distance": float(np.abs(walk.exposure - 1.0).mean())}
+
+
+def _entropy(shares: list[float]) -> float:
+    """-sum p log p, divided by the log of the number of shares."""
+    return float(-sum(p * np.log(p) for p in shares if p > 0) / np.log(len(shares)))
 
 
 def max_drawdown(returns: np.ndarray) -> float:

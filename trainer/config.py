@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -21,9 +21,22 @@ MAY_DUPLICATE: dict[str, tuple[str, ...]] = {
     "g12_predictive": (),
 }
 GemMode = Literal["off", "probe", "wired"]
+# Parts of the trainer that an arm can leave out, to see what they do and which gem only repeats them.
+Feature = Literal[
+    "spectral_norm",
+    "noisy_nets",
+    "ensemble_kl",
+    "iqn",
+    "cql",
+    "reconstruction",
+    "distillation",
+    "prioritised_replay",
+]
+FEATURES: tuple[Feature, ...] = get_args(Feature)
 Positive = Annotated[int, Field(ge=1)]
 Width = Annotated[int, Field(ge=2)]  # products with one column round differently in a pack of one
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+Weight = Annotated[float, Field(ge=0.0)]  # of a loss; 0 switches it off
 
 
 class Frozen(BaseModel):
@@ -76,7 +89,48 @@ class NetworkConfig(Frozen):
     head: Width = 32
     atoms: Annotated[int, Field(ge=2, le=255)] = 51
     v_max: Annotated[float, Field(gt=0.0)] = 10.0  # the support is [-v_max, v_max], in train volatilities
+    moving_support: bool = False  # after an epoch the support follows the range of the action values
     spectral_norm: bool = True  # divide w_s2 by its largest singular value
+    noisy_nets: bool = True  # factorised noise on the hidden layers of the three heads
+    noise_sigma: Annotated[float, Field(gt=0.0, le=10.0)] = 0.5  # its start, times 1 / sqrt(inputs)
+
+
+class IQNConfig(Frozen):
+    """Implicit quantile head on the trunk; it shapes the features and never acts."""
+
+    weight: Weight = 1.0
+    quantiles: Annotated[int, Field(ge=1, le=64)] = 8  # drawn for the online and for the target network
+    cosines: Width = 16
+    kappa: Annotated[float, Field(gt=0.0)] = 1.0  # of the Huber loss, in train volatilities
+    warmup_updates: Annotated[int, Field(ge=0)] = 100  # the head learns alone for so long
+    ramp_updates: Positive = 200  # then its trunk gradient opens linearly
+
+
+class EnsembleConfig(Frozen):
+    """Bootstrapped heads: what they disagree about is explored, and their disagreement is recorded."""
+
+    weight: Weight = 1.0
+    heads: Annotated[int, Field(ge=2, le=64)] = 5
+    hidden: Width = 16  # units of one head
+    mask_probability: Annotated[float, Field(gt=0.0, le=1.0)] = 0.5  # share of the replay places a head learns from
+    bonus: Weight = 0.1  # added to an action's value while walking, in standard deviations over the heads
+
+
+class CQLConfig(Frozen):
+    """Conservative penalty; its coefficient falls linearly from `weight` to `weight_end`."""
+
+    weight: Weight = 0.05
+    weight_end: Weight = 0.0
+    anneal_updates: Positive = 500
+    budget: Annotated[float, Field(gt=0.0)] = 0.5  # largest |cql| before its coefficient, in |c51_bs|
+
+
+class DistillationConfig(Frozen):
+    """Pull towards the best snapshot while learning health is low."""
+
+    alpha_max: Weight = 0.1  # gradient per unit of parameter distance at health 0
+    health_on: Fraction = 0.5  # below this health it pulls
+    ring: Annotated[int, Field(ge=1, le=64)] = 4  # accepted snapshots kept; the largest Q-gap teaches
 
 
 class TrainerConfig(Frozen):
@@ -99,11 +153,20 @@ class TrainerConfig(Frozen):
     epsilon_start: Fraction = 1.0
     epsilon_end: Fraction = 0.05
     epsilon_decay_updates: Positive = 500
+    priority_alpha: Fraction = 0.5  # of prioritised replay; 0: uniform
+    priority_beta_start: Fraction = 0.4  # of the importance weights, rising linearly
+    priority_beta_end: Fraction = 1.0
+    priority_beta_updates: Positive = 1000
+    reconstruction_weight: Weight = 0.1  # of the loss that rebuilds the observation from the trunk
     c51_budget: Annotated[float, Field(gt=0.0)] = 2.0  # largest |c51| applied, in running means of the applied norm
     norm_ema_rate: Annotated[float, Field(gt=0.0, le=1.0)] = 0.01  # of that running mean, per update
     diagnostics_per_epoch: Positive = 4  # updates of an epoch on which gems and gradient norms are measured
     score_epochs: Positive = 5  # the score averages the Sharpe of this many last epochs
     network: NetworkConfig = NetworkConfig()
+    iqn: IQNConfig = IQNConfig()
+    ensemble: EnsembleConfig = EnsembleConfig()
+    cql: CQLConfig = CQLConfig()
+    distillation: DistillationConfig = DistillationConfig()
     market: MarketConfig = MarketConfig()
 
     @model_validator(mode="after")
@@ -128,10 +191,11 @@ class GemConfig(Frozen):
 
 
 class ArmConfig(Frozen):
-    """How the gems are set for the members of one arm."""
+    """How the gems are set for the members of one arm, and which existing features it leaves out."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
     gems: dict[str, GemConfig] = {}  # keys: a built-in name or an import path `file.py:Class` or `module:Class`
+    features_off: tuple[Feature, ...] = ()
 
 
 class Member(Frozen):

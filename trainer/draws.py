@@ -10,6 +10,8 @@ import torch
 import numba_kernels as nk
 
 EXPLORE, RESTART, SAMPLE, PROBE_STATES = 1, 2, 3, 4
+NOISE_WALK, NOISE_ONLINE, NOISE_TARGET = 5, 6, 7
+TAU_ONLINE, TAU_TARGET, BOOTSTRAP = 8, 9, 10
 INITIALISE = 100  # plus the number of the tensor
 
 

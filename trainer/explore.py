@@ -1,12 +1,18 @@
-"""Epsilon-greedy choice of direction and magnitude, with a linear schedule computed on the device."""
+"""How a walk chooses: greedy on value plus a bonus where the ensemble disagrees, and epsilon-greedy on top."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
-from trainer.network import Activations, action_values
+from trainer.heads import ensemble
+from trainer.losses.ensemble import deviation
+from trainer.network import Activations, SpectralNorm, Weights, action_values, forward
 from trainer.params import DIRECTIONS, MAGNITUDES
-from trainer.signals import Counters, Signals
+
+if TYPE_CHECKING:
+    from trainer.pack import Pack
 
 
 def greedy(act: Activations, support: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -15,18 +21,28 @@ def greedy(act: Activations, support: torch.Tensor) -> tuple[torch.Tensor, torch
     return direction, action_values(act.magnitude_logits, support).argmax(-1)
 
 
-def epsilon(signals: Signals, counters: Counters) -> torch.Tensor:
-    """Update and return the exploration probability `[P]`: linear from start to end over the decay, then constant."""
-    progress = (counters["updates"] / signals["epsilon_decay_updates"]).clamp(max=1.0)
-    start = signals["epsilon_start"]
-    signals["epsilon"].copy_(start + (signals["epsilon_end"] - start) * progress)
-    return signals["epsilon"]
+def prefer(
+    pack: Pack, weights: Weights, norm: SpectralNorm, observation: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What a walk prefers: argmax of value + bonus x standard deviation over the bootstrapped heads.
+
+    The optimism of SUNRISE (Lee et al. 2021, arXiv 2007.04938, eq. 7) on the heads of Osband et al. 2016.
+    """
+    seen = forward(weights, norm, observation)
+    if "ensemble_kl" not in pack.features:
+        return greedy(seen, pack.support)
+    heads = ensemble.forward(weights, seen.trunk, pack.spec.trainer.ensemble.heads)
+    lane = pack.signals["ensemble_bonus"][:, None, None]
+    bonus = torch.where(lane != 0, lane * deviation(heads.values), torch.zeros_like(lane))
+    direction = action_values(seen.direction_logits, pack.support) + bonus[..., :DIRECTIONS]
+    magnitude = action_values(seen.magnitude_logits, pack.support) + bonus[..., DIRECTIONS:]
+    return direction.argmax(-1), magnitude.argmax(-1)
 
 
 def explore(
     direction: torch.Tensor, magnitude: torch.Tensor, probability: torch.Tensor, u: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A uniform pair instead of the greedy one with `probability` `[P]`; `u` `[P, 3, E]`: coin and the two choices."""
+    """A uniform pair instead of the preferred one with `probability` `[P]`; `u` `[P, 3, E]`: coin and two choices."""
     random = u[:, 0] < probability[:, None]
     random_direction = (u[:, 1] * DIRECTIONS).long().clamp_(max=DIRECTIONS - 1)
     random_magnitude = (u[:, 2] * MAGNITUDES).long().clamp_(max=MAGNITUDES - 1)

@@ -1,70 +1,56 @@
-"""Is a member still telling actions apart? The Q-gap and learning health.
+"""Learning health: does a member still tell its actions apart as well as it once did?
 
-Learning health is the Q-gap as a share of its own decaying peak: 1 while a network separates its actions as well as it
-ever did, 0 when they all look alike. It needs no validation return, so nothing from validation can reach a gradient.
+health = clip(q_gap / peak, 0, 1) with the raw Q-gap of this epoch and peak = max(0.99 peak, q_gap). Why the Q-gap: a
+collapsed value network is one for which all actions look alike, whatever its loss says, and the gap measures just that.
+Why raw: an average answers late, and a broken one answers never. Why relative to a decaying peak: the size of a healthy
+gap depends on the network, the market and the discount. Why nothing else (returns, win rates, losses): those come from
+validation or judge, or move for other reasons, and health decides about a gradient.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
-from trainer import draws
-from trainer.network import action_values, forward
-from trainer.pack import Pack
-from trainer.params import TARGETS
+from trainer.probe import Probe
 from trainer.signals import Signals
 
-PROBE_STATES = 512
-PEAK_DECAY, FLOOR_SHARE = 0.99, 0.5
+PEAK_DECAY, FLOOR_SHARE = 0.99, 0.5  # per epoch; share of the peak above which a snapshot is worth keeping
+EMA_RATE = 0.3  # per epoch, of the reported averages
 
 
-@dataclass(frozen=True)
-class QGap:
-    """Best minus second-best action value on the probe states, `[P]`; edge mass is the probability on the end atoms."""
-
-    direction: torch.Tensor
-    magnitude: torch.Tensor
-    edge_mass: torch.Tensor
-
-    @property
-    def mean(self) -> torch.Tensor:
-        return 0.5 * (self.direction + self.magnitude)
-
-
-def probe_rows(pack: Pack) -> torch.Tensor:
-    """int64 `[P, 512]`: fixed rows of each member's train span, drawn from its seed."""
-    count = pack.spans.count[pack.spans.fold][:, None]
-    u = pack.draws.once(draws.PROBE_STATES, PROBE_STATES)
-    drawn = torch.minimum((u.double() * count).long(), count - 1)
-    return pack.spans.rows[pack.spans.fold[:, None], drawn]
-
-
-def measure_q_gap(pack: Pack) -> QGap:
-    """Online network, no exploration, on 512 train states x all last targets."""
-    rows = probe_rows(pack)[..., None].expand(-1, -1, TARGETS).flatten(1)
-    last = torch.arange(TARGETS, device=pack.device).repeat(PROBE_STATES).expand(pack.size, -1)
-    act = forward(pack.online.weights, pack.online.norm(), pack.market.observe(rows, last))
-    gaps, edges = [], []
-    for logits in (act.direction_logits, act.magnitude_logits):
-        best = action_values(logits, pack.support).topk(2, dim=-1).values
-        gaps.append((best[..., 0] - best[..., 1]).mean(1))
-        p = torch.softmax(logits, -1)
-        edges.append((p[..., 0] + p[..., -1]).mean((1, 2)))
-    return QGap(gaps[0], gaps[1], 0.5 * (edges[0] + edges[1]))
-
-
-def observe_q_gap(signals: Signals, q_gap: torch.Tensor) -> None:
-    """peak = max(0.99 peak, q_gap); floor = peak / 2; health = q_gap / peak, 1 while the peak is 0. All `[P]`.
+def observe_q_gap(signals: Signals, probe: Probe) -> None:
+    """At the end of an epoch write q_gap, its peak and floor, learning health, and the branches' averages.
 
     A Q-gap that is not finite leaves the peak where it was and sets health to 0: that network tells nothing apart.
     """
+    q_gap = probe.q_gap
     finite = torch.isfinite(q_gap)
     before = PEAK_DECAY * signals["q_gap_peak"]
     peak = torch.where(finite, torch.maximum(before, q_gap), before)
-    health = torch.where(peak > 0, q_gap / peak, torch.ones_like(peak))
+    health = torch.where(peak > 0, q_gap / peak, torch.ones_like(peak)).clamp(0.0, 1.0)
     signals["q_gap"].copy_(q_gap)
     signals["q_gap_peak"].copy_(peak)
     signals["q_gap_floor"].copy_(FLOOR_SHARE * peak)
     signals["learning_health"].copy_(health.masked_fill(~finite, 0.0))
+    for branch, gap in probe.gap.items():
+        _average(signals[f"q_gap_ema_{branch}"], gap)
+
+
+def observe_values(signals: Signals, probe: Probe) -> None:
+    """Move the averages of the value range, for evaluation; see `move_support` for the training support."""
+    _average(signals["value_low"], probe.low)
+    _average(signals["value_high"], probe.high)
+
+
+def _average(slot: torch.Tensor, value: torch.Tensor) -> None:
+    """Exponential average; the first finite value starts it, one that is not finite is skipped."""
+    moved = torch.where(slot == 0, value, slot + EMA_RATE * (value - slot))
+    slot.copy_(torch.where(torch.isfinite(value), moved, slot))
+
+
+def move_support(support: torch.Tensor, signals: Signals) -> None:
+    """Spread the atoms `[P, K]` of every member evenly over its value range, in place."""
+    low, high = signals["value_low"], signals["value_high"]
+    share = torch.linspace(0.0, 1.0, support.shape[1], device=support.device)
+    moved = low[:, None] + (high - low)[:, None] * share
+    support.copy_(torch.where((high > low)[:, None], moved, support))

@@ -10,27 +10,31 @@ import torch
 
 import numba_kernels as nk
 from trainer import columns as col
+from trainer import snapshots, watchdog
 from trainer.config import TrialSpec
 from trainer.data.folds import SpanName
 from trainer.data.source import load_table
+from trainer.data.table import MarketTable
 from trainer.diagnostics import health_line
 from trainer.evaluate import Walk, evaluate
-from trainer.health import measure_q_gap, observe_q_gap
+from trainer.health import move_support, observe_q_gap, observe_values
 from trainer.pack import Pack, build_pack, load_state, state
+from trainer.probe import Probe, measure_probe
 from trainer.record import Checkpoint
 from trainer.reporter import EpochRecord, Reporter
 from trainer.sharpe import FLOOR, iqm
 from trainer.step import begin_walks, iterate, walk
 
 
-def run_trial(spec: TrialSpec, reporter: Reporter) -> None:
+def run_trial(spec: TrialSpec, reporter: Reporter, table: MarketTable | None = None) -> None:
     """Train all members of `spec` and hand one record an epoch to `reporter`, starting where it says.
 
-    Epoch 0 is the untrained network. Deterministic: the same spec gives the same records on the same kind of machine.
+    `table` takes the place of the bars that `spec.data` names. Epoch 0 is the untrained network. Deterministic: the same
+    spec gives the same records on the same kind of machine.
     """
     torch.set_num_threads(spec.machine.threads)
     with torch.no_grad():
-        pack = build_pack(spec, load_table(spec.data))
+        pack = build_pack(spec, table or load_table(spec.data))
         nk.warmup(pack.device)
         begun = _start(pack, reporter)
         for epoch in range(begun, spec.trainer.epochs + 1):
@@ -61,20 +65,32 @@ def train_epoch(pack: Pack) -> None:
         iterate(pack, update in marked)
 
 
+def end_epoch(pack: Pack, probe: Probe, epoch: int) -> None:
+    """What changes between two epochs, all on the device: health, the teacher, the support, the watchdog's memory."""
+    watchdog.check_health(pack.watch, pack.signals)
+    triggered = watchdog.armed(pack)
+    observe_q_gap(pack.signals, probe)
+    observe_values(pack.signals, probe)
+    if pack.snapshots is not None:
+        snapshots.offer(pack.snapshots, pack.online.params, pack.signals, pack.counters, epoch)
+    if pack.spec.trainer.network.moving_support:
+        move_support(pack.support, pack.signals)
+    watchdog.observe(pack.watch, triggered, pack.measurements, probe, pack.signals)
+
+
 def make_record(pack: Pack, epoch: int) -> EpochRecord:
-    """Evaluate what this epoch must know and gather all columns."""
-    gap = measure_q_gap(pack)
+    """Probe, update what the epoch decides, evaluate what it must know, and gather all columns."""
+    probe = measure_probe(pack)
     if epoch > 0:
-        observe_q_gap(pack.signals, gap.mean)
+        end_epoch(pack, probe, epoch)
     walks: dict[str, list[Walk]] = {span: evaluate(pack, span) for span in spans_of(pack, epoch)}
     columns: dict[str, Any] = col.identity(pack, epoch)
-    columns |= col.gradients(pack) | col.gem_sizes(pack) | col.features(pack) | col.tables(pack, gap)
-    columns |= col.action_shares(walks.get("validation"), pack.size)
+    columns |= col.gradients(pack) | col.gem_sizes(pack) | col.features(pack, probe) | col.health(pack, probe)
+    columns |= col.actions(walks.get("validation"), pack.size)
     for span in col.SPANS:
         columns |= col.evaluation(pack.table, span, walks.get(span), pack.size)
     columns |= col.purity(pack)
-    reach = {c.name: c.reach for c in pack.components}
-    lines = [health_line(columns, row, reach) for row in range(pack.size)]
+    lines = [health_line(columns, row, pack.components) for row in range(pack.size)]
     return EpochRecord(epoch, columns, objective(pack, columns), lines)
 
 

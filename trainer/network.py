@@ -14,18 +14,17 @@ from dataclasses import dataclass
 
 import torch
 
-from trainer.params import DIRECTIONS, MAGNITUDES
+from trainer.params import HEADS
 
 Weights = dict[str, torch.Tensor]
-HEADS = {"value": 1, "direction": DIRECTIONS, "magnitude": MAGNITUDES}
 # Which parameter slices a gradient entering at an activation can reach: what is not listed is a structural zero.
 REACH = {
     "trunk": ("trunk",),
-    "value_hidden": ("trunk", "value"),
-    "direction_hidden": ("trunk", "direction"),
-    "magnitude_hidden": ("trunk", "magnitude"),
-    "direction_logits": ("trunk", "value", "direction"),
-    "magnitude_logits": ("trunk", "value", "magnitude"),
+    "value_hidden": ("trunk", "value", "noise"),
+    "direction_hidden": ("trunk", "direction", "noise"),
+    "magnitude_hidden": ("trunk", "magnitude", "noise"),
+    "direction_logits": ("trunk", "value", "direction", "noise"),
+    "magnitude_logits": ("trunk", "value", "magnitude", "noise"),
     "prediction": ("trunk", "predictive"),
 }
 
@@ -35,23 +34,22 @@ class SpectralNorm:
     """w_s2 / sigma (Miyato et al. 2018, arXiv 1802.05957; on one layer of a DQN: Gogianu et al. 2021, 2105.05246).
 
     `left` [P, 1, rows] and `right` [P, 1, columns] are the singular vectors of the power iteration, constants for the
-    gradient; `sigma` [P, 1, 1] = left' w_s2 right'. `on` is a static choice of the configuration.
+    gradient; `sigma` [P, 1, 1] = left' w_s2 right'. `on` bool [P, 1, 1]: where it is False the weights stay raw.
     """
 
     left: torch.Tensor
     right: torch.Tensor
     sigma: torch.Tensor
-    on: bool
+    on: torch.Tensor
 
     def apply(self, weight: torch.Tensor) -> torch.Tensor:
-        return weight / self.sigma if self.on else weight
+        return weight / self.sigma.masked_fill(~self.on, 1.0)
 
     def gradient(self, weight: torch.Tensor, effective: torch.Tensor) -> torch.Tensor:
         """d loss / d weight from d loss / d (weight / sigma), through sigma as well."""
-        if not self.on:
-            return effective
         inner = (effective * weight).sum((1, 2), keepdim=True) / self.sigma
-        return (effective - inner * self.left.transpose(1, 2) * self.right) / self.sigma
+        through = (effective - inner * self.left.transpose(1, 2) * self.right) / self.sigma
+        return torch.where(self.on, through, effective)
 
 
 @dataclass(frozen=True)
@@ -94,16 +92,21 @@ def forward(w: Weights, norm: SpectralNorm, observation: torch.Tensor) -> Activa
     )
 
 
+def atoms_of(support: torch.Tensor) -> torch.Tensor:
+    """`[atoms]` or one row a member `[P, atoms]`, shaped to multiply `[P, B, actions, atoms]`."""
+    return support.view(-1, 1, 1, support.shape[-1])
+
+
 def action_values(logits: torch.Tensor, support: torch.Tensor) -> torch.Tensor:
-    """Expected return `[P, B, actions]` of categorical distributions given as logits; `support` is `[atoms]`."""
-    return (torch.softmax(logits, -1) * support).sum(-1)
+    """Expected return `[P, B, actions]` of categorical distributions; `support` `[atoms]` or `[P, atoms]`."""
+    return (torch.softmax(logits, -1) * atoms_of(support)).sum(-1)
 
 
 def logits_gradient(logits: torch.Tensor, support: torch.Tensor, d_values: torch.Tensor) -> torch.Tensor:
     """d loss / d logits from d loss / d action values: p_i (z_i - q) dq."""
-    p = torch.softmax(logits, -1)
-    q = (p * support).sum(-1, keepdim=True)
-    return p * (support - q) * d_values.unsqueeze(-1)
+    p, atoms = torch.softmax(logits, -1), atoms_of(support)
+    q = (p * atoms).sum(-1, keepdim=True)
+    return p * (atoms - q) * d_values.unsqueeze(-1)
 
 
 def predict(w: Weights, trunk: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -113,7 +116,7 @@ def predict(w: Weights, trunk: torch.Tensor, target: torch.Tensor) -> torch.Tens
 
 def gate(gradient: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
     """ReLU backward by selection: an infinite gradient at a closed unit stays 0."""
-    return gradient.masked_fill(output <= 0, 0.0)
+    return torch.ops.aten.threshold_backward(gradient, output, 0.0)
 
 
 def _store(out: Weights, name: str, x: torch.Tensor, grad: torch.Tensor) -> None:
@@ -134,6 +137,9 @@ def _head_backward(
     assert d_hidden is not None
     d_hidden = gate(d_hidden, hidden)
     _store(out, f"{letter}1", act.trunk, d_hidden)
+    for name in (f"w_{letter}1", f"b_{letter}1"):
+        if f"noise_{name}" in w:  # w = mu + sigma * noise, so the gradient of sigma is that of w times the noise
+            torch.mul(out[name], w[f"noise_{name}"], out=out[f"sigma_{name}"])
     return torch.bmm(d_hidden, w[f"w_{letter}1"].transpose(1, 2))
 
 

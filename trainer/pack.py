@@ -7,19 +7,21 @@ from dataclasses import dataclass
 import torch
 
 from trainer import draws, spectral
-from trainer.components import Component, list_components
-from trainer.config import TrialSpec
+from trainer.components import DERIVED, Component, list_components, rows_of
+from trainer.config import ArmConfig, Feature, TrialSpec
 from trainer.data.table import MarketTable
 from trainer.draws import Draws
 from trainer.gems.contract import Gem
-from trainer.gems.registry import load_gems
+from trainer.gems.registry import component_name, load_gems
 from trainer.losses.c51 import make_support
 from trainer.market import Market, TrainSpans, Walks, make_market, make_train_spans, make_walks
 from trainer.measurement import Measurements, make_measurements
 from trainer.network import REACH, SpectralNorm, Weights
-from trainer.params import TARGETS, ParamLayout, initialise, make_layout
+from trainer.params import SLICES, TARGETS, ParamLayout, initialise, make_layout
 from trainer.replay import Replay, make_replay
-from trainer.signals import Counters, Signals
+from trainer.signals import DISTILL_SLOTS, Counters, Signals
+from trainer.snapshots import Snapshots, make_snapshots
+from trainer.watchdog import Watch, make_watch
 
 START_ITERATIONS = 20  # of the power iteration, so that the first sigma is already close
 
@@ -32,7 +34,7 @@ class Learner:
     weights: Weights
     left: torch.Tensor
     right: torch.Tensor
-    spectral_on: bool
+    spectral_on: torch.Tensor  # bool [P, 1, 1]
 
     def norm(self) -> SpectralNorm:
         return spectral.estimate(self.weights["w_s2"], self.left, self.right, self.spectral_on)
@@ -56,17 +58,25 @@ class Pack:
     gems: tuple[Gem, ...]
     gem_active: dict[str, torch.Tensor]  # int32 [P] by gem name: 0 where it is off
     wired: frozenset[str]  # gems that some member has wired: they run on every update
+    features: frozenset[Feature]  # that some member uses
     components: tuple[Component, ...]
+    row_names: tuple[str, ...]  # components with a row in `rows`
+    backward_sources: tuple[str, ...]  # components that `graph_forward` adds besides C51
     signals: Signals
     counters: Counters
+    distill_slots: torch.Tensor  # int64 [4], where the distillation kernel reads its scalars
     online: Learner
     target: Learner
     first_moment: torch.Tensor
     second_moment: torch.Tensor
-    rows: torch.Tensor  # float32 [components, P, total], gradient of each component
+    gradient: torch.Tensor  # float32 [P, total], what the optimiser is given
+    rows: torch.Tensor  # float32 [row names, P, total], gradient of each component
     row_views: dict[str, Weights]
     walks: Walks
     replay: Replay
+    bootstrap: torch.Tensor  # bool [P, replay places, heads]: which places an ensemble head learns from
+    snapshots: Snapshots | None  # None when no member distils
+    watch: Watch
     measurements: Measurements
 
     @property
@@ -79,16 +89,20 @@ class Pack:
 
     def row(self, component: str) -> torch.Tensor:
         """Gradient buffer `[P, total]` of one component."""
-        return self.rows[[c.name for c in self.components].index(component)]
+        return self.rows[self.row_names.index(component)]
+
+    def component(self, name: str) -> Component:
+        return next(c for c in self.components if c.name == name)
 
 
 def state(pack: Pack) -> dict[str, torch.Tensor]:
     """All tensors that a continuation needs, by name; the same storage that training uses."""
     named = {"signals": pack.signals.table, "counters": pack.counters.table}
-    named |= {"adam/first": pack.first_moment, "adam/second": pack.second_moment}
+    named |= {"adam/first": pack.first_moment, "adam/second": pack.second_moment, "support": pack.support}
+    named |= pack.snapshots.tensors() if pack.snapshots else {}
     for name, learner in (("online", pack.online), ("target", pack.target)):
         named |= {f"{name}/params": learner.params, f"{name}/left": learner.left, f"{name}/right": learner.right}
-    return named | pack.walks.tensors() | pack.replay.tensors()
+    return named | pack.walks.tensors() | pack.replay.tensors() | pack.watch.tensors()
 
 
 def load_state(pack: Pack, tensors: dict[str, torch.Tensor]) -> None:
@@ -108,22 +122,20 @@ def load_state(pack: Pack, tensors: dict[str, torch.Tensor]) -> None:
 def build_pack(spec: TrialSpec, table: MarketTable) -> Pack:
     """Fresh members of `spec` on `spec.machine.device`: initial weights, empty replay, walks not yet started."""
     trainer, device, members = spec.trainer, torch.device(spec.machine.device), len(spec.members)
-    layout = make_layout(table.features.shape[1] + TARGETS, trainer.network)
+    layout = make_layout(table.features.shape[1] + TARGETS, trainer)
     arms = {arm.name: arm for arm in spec.arms}
     member_arms, folds = [arms[m.arm] for m in spec.members], [m.fold for m in spec.members]
     references = tuple(dict.fromkeys(reference for arm in member_arms for reference in arm.gems))
     gems = load_gems(references)
-    names = dict(zip((gem.name for gem in gems), references, strict=True))
-    signals = Signals(members, tuple(names), device)
-    signals.write_config(trainer)
-    for gem in gems:
-        settings = [arm.gems.get(names[gem.name]) for arm in member_arms]
-        signals.write_gem(gem.name, settings, gem.coefficient)
-    signals["reward_scale"].copy_(torch.tensor([1.0 / table.train_volatility(fold) for fold in folds]))
+    names = {gem.name: gem.reference for gem in gems}
+    signals = _fresh_signals(spec, table, gems, member_arms)
+    features = signals.features_on()
+    components = list_components(tuple(gem_component(gem) for gem in gems), features)
+    row_names = rows_of(components)
     draw = Draws([m.seed for m in spec.members], device)
-    components = list_components({gem.name: _gem_reach(gem) for gem in gems})
-    online = _fresh_learner(layout, draw, members, trainer.network.spectral_norm)
-    rows = torch.zeros(len(components), members, layout.total, device=device)
+    online = _fresh_learner(layout, draw, trainer.network.noise_sigma, signals["spectral_norm"])
+    rows = torch.zeros(len(row_names), members, layout.total, device=device)
+    support = make_support(trainer.network.v_max, trainer.network.atoms, device)
     return Pack(
         spec=spec,
         table=table,
@@ -132,23 +144,55 @@ def build_pack(spec: TrialSpec, table: MarketTable) -> Pack:
         market=make_market(table, trainer.market, members, device),
         spans=make_train_spans(table, folds, device),
         draws=draw,
-        support=make_support(trainer.network.v_max, trainer.network.atoms, device),
+        support=support.repeat(members, 1),
         gems=gems,
         gem_active={name: _active(member_arms, ref, device) for name, ref in names.items()},
         wired=frozenset(n for n, ref in names.items() if any(_mode(arm, ref) == "wired" for arm in member_arms)),
+        features=features,
         components=components,
+        row_names=row_names,
+        backward_sources=tuple(c.name for c in components if c.phase == "graph_forward" and c.name not in DERIVED),
         signals=signals,
         counters=Counters(members, device),
+        distill_slots=signals.places(DISTILL_SLOTS),
         online=online,
         target=_copy_learner(layout, online),
         first_moment=torch.zeros_like(online.params),
         second_moment=torch.zeros_like(online.params),
+        gradient=torch.zeros_like(online.params),
         rows=rows,
-        row_views={c.name: layout.views(rows[i]) for i, c in enumerate(components)},
+        row_views={name: layout.views(rows[i]) for i, name in enumerate(row_names)},
         walks=make_walks(members, trainer.environments, device),
         replay=make_replay(members, trainer.replay_capacity, trainer.environments, device),
+        bootstrap=_bootstrap(spec, draw, features),
+        snapshots=make_snapshots(trainer.distillation.ring, online.params) if "distillation" in features else None,
+        watch=make_watch(len(components), signals),
         measurements=make_measurements(len(components), members, len(gems), device),
     )
+
+
+def _fresh_signals(spec: TrialSpec, table: MarketTable, gems: tuple[Gem, ...], arms: list[ArmConfig]) -> Signals:
+    """The configuration in every member's row, then what its arm changes."""
+    signals = Signals(len(arms), tuple(gem.name for gem in gems), torch.device(spec.machine.device))
+    signals.write_config(spec.trainer)
+    signals.write_features(arms)
+    for gem in gems:
+        signals.write_gem(gem.name, [arm.gems.get(gem.reference) for arm in arms], gem.coefficient)
+    scales = [1.0 / table.train_volatility(member.fold) for member in spec.members]
+    signals["reward_scale"].copy_(torch.tensor(scales))
+    return signals
+
+
+def _bootstrap(spec: TrialSpec, draw: Draws, features: frozenset[Feature]) -> torch.Tensor:
+    """Each head keeps its own random share of the places of the replay, so that the heads see different data.
+
+    Osband et al. 2016, arXiv 1602.04621, with Bernoulli masks; a place keeps its mask when it is written over.
+    """
+    ensemble, members, device = spec.trainer.ensemble, len(draw.keys), draw.keys.device
+    if "ensemble_kl" not in features:
+        return torch.zeros(members, 0, ensemble.heads, dtype=torch.bool, device=device)
+    uniform = draw.once(draws.BOOTSTRAP, spec.trainer.replay_capacity, ensemble.heads)
+    return uniform < ensemble.mask_probability
 
 
 def _mode(arm, reference: str) -> str:
@@ -160,20 +204,23 @@ def _active(arms: list, reference: str, device: torch.device) -> torch.Tensor:
     return torch.tensor(flags, dtype=torch.int32, device=device)
 
 
-def _gem_reach(gem: Gem) -> tuple[str, ...]:
-    """Slices that the gem's gradient can reach, from the tensors it names."""
+def gem_component(gem: Gem) -> Component:
+    """The gem's line of the decomposition; its reach follows from the tensors that it names."""
     entries = [name.removeprefix("next_").replace("_q", "_logits") for name in gem.inputs]
-    return tuple(dict.fromkeys(part for entry in entries for part in REACH[entry]))
+    reached = {part for entry in entries for part in REACH[entry]}
+    source = f"{type(gem).__module__}:{type(gem).__qualname__}.forward"
+    reach = tuple(s for s in SLICES if s in reached)
+    return Component(component_name(gem.name), reach, "aux_ops", (f"gem/{gem.name}/wired",), source)
 
 
-def _fresh_learner(layout: ParamLayout, draw: Draws, members: int, spectral_on: bool) -> Learner:
-    device = draw.keys.device
+def _fresh_learner(layout: ParamLayout, draw: Draws, sigma: float, spectral: torch.Tensor) -> Learner:
+    device, members = draw.keys.device, len(draw.keys)
     params = torch.zeros(members, layout.total, device=device)
-    initialise(layout, params, lambda index, count: draw.once(draws.INITIALISE + index, count))
+    initialise(layout, params, sigma, lambda index, count: draw.once(draws.INITIALISE + index, count))
     weights = layout.views(params)
     _, rows, columns = weights["w_s2"].shape
-    left = torch.full((members, 1, rows), rows**-0.5, device=device)
-    learner = Learner(params, weights, left, torch.zeros(members, 1, columns, device=device), spectral_on)
+    left, right = torch.full((members, 1, rows), rows**-0.5, device=device), torch.zeros(members, 1, columns)
+    learner = Learner(params, weights, left, right.to(device), (spectral != 0)[:, None, None])
     for _ in range(START_ITERATIONS):
         learner.iterate()
     return learner

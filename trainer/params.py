@@ -13,12 +13,14 @@ from functools import cached_property
 
 import torch
 
-from trainer.config import NetworkConfig
+from trainer.config import TrainerConfig
 
 ALIGN = 32  # float32 values in 128 bytes
 DIRECTIONS, MAGNITUDES, TARGETS = 3, 3, 7
-SLICES = ("trunk", "value", "direction", "magnitude", "predictive")
-C51_REACH = SLICES[:4]  # the slices that the C51 loss can write
+OUTPUTS = DIRECTIONS + MAGNITUDES  # of a head that values both branches
+HEADS = {"value": 1, "direction": DIRECTIONS, "magnitude": MAGNITUDES}
+SLICES = ("trunk", "value", "direction", "magnitude", "iqn", "ensemble", "predictive", "reconstruction", "noise")
+C51_REACH = ("trunk", "value", "direction", "magnitude", "noise")  # the slices that the C51 loss can write
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class TensorSpec:
     rows: int
     columns: int
     start: int
+    inputs: int  # of the layer it belongs to
 
     @property
     def row_stride(self) -> int:
@@ -81,34 +84,67 @@ class ParamLayout:
         return mask[0]
 
 
-def make_layout(observation: int, network: NetworkConfig) -> ParamLayout:
-    """Tensor order: trunk 0..4, value head 4..8, direction 8..12, magnitude 12..16, predictive head 16..18."""
+Shape = tuple[str, str, int, int, int]  # slice, name, rows, columns, inputs
+
+
+def _layer(part: str, name: str, inputs: int, outputs: int, rows: int = 1) -> list[Shape]:
+    """Weight `[inputs, outputs]` and bias `[rows, outputs]`."""
+    return [(part, f"w_{name}", inputs, outputs, inputs), (part, f"b_{name}", rows, outputs, inputs)]
+
+
+def _main(observation: int, trainer: TrainerConfig) -> list[Shape]:
+    """Tensors 0..16: what C51 trains."""
+    network = trainer.network
     first, second = network.trunk
-    shapes = [("trunk", "w_s1", observation, first), ("trunk", "b_s1", 1, first)]
-    shapes += [("trunk", "w_s2", first, second), ("trunk", "b_s2", 1, second)]
-    outputs = {"value": 1, "direction": DIRECTIONS, "magnitude": MAGNITUDES}
-    for head, actions in outputs.items():
-        letter = head[0]
-        shapes += [(head, f"w_{letter}1", second, network.head), (head, f"b_{letter}1", 1, network.head)]
-        width = actions * network.atoms
-        shapes += [(head, f"w_{letter}2", network.head, width), (head, f"b_{letter}2", 1, width)]
-    shapes += [("predictive", "w_p", second + TARGETS, second), ("predictive", "b_p", 1, second)]
-    tensors, start = [], 0
-    for part, name, rows, columns in shapes:
-        tensors.append(TensorSpec(name, part, rows, columns, start))
+    shapes = _layer("trunk", "s1", observation, first) + _layer("trunk", "s2", first, second)
+    for head, actions in HEADS.items():
+        shapes += _layer(head, f"{head[0]}1", second, network.head)
+        shapes += _layer(head, f"{head[0]}2", network.head, actions * network.atoms)
+    return shapes
+
+
+def _auxiliary(observation: int, trainer: TrainerConfig) -> list[Shape]:
+    """The heads that only shape the trunk, and the noise scales."""
+    network, ensemble = trainer.network, trainer.ensemble
+    width, units = network.trunk[1], ensemble.heads * ensemble.hidden
+    shapes = _layer("iqn", "q0", trainer.iqn.cosines, width) + _layer("iqn", "q1", width, network.head)
+    shapes += _layer("iqn", "q2", network.head, OUTPUTS)
+    shapes += _layer("ensemble", "e1", width, units)
+    shapes += [("ensemble", "w_e2", units, OUTPUTS, ensemble.hidden)]  # the heads' matrices below each other
+    shapes += [("ensemble", "b_e2", ensemble.heads, OUTPUTS, ensemble.hidden)]
+    shapes += _layer("predictive", "p", width + TARGETS, width)
+    shapes += _layer("reconstruction", "r", width, observation)
+    for head in HEADS:
+        layer = _layer("noise", f"{head[0]}1", width, network.head)
+        shapes += [(part, f"sigma_{name}", rows, columns, inputs) for part, name, rows, columns, inputs in layer]
+    return shapes
+
+
+def make_layout(observation: int, trainer: TrainerConfig) -> ParamLayout:
+    """Tensor order: trunk 0..4, value head 4..8, direction 8..12, magnitude 12..16, then the auxiliary heads."""
+    tensors: list[TensorSpec] = []
+    start = 0
+    for part, name, rows, columns, inputs in _main(observation, trainer) + _auxiliary(observation, trainer):
+        tensors.append(TensorSpec(name, part, rows, columns, start, inputs))
         start = tensors[-1].stop
     return ParamLayout(tuple(tensors))
 
 
-def initialise(layout: ParamLayout, buffer: torch.Tensor, draw: Callable[[int, int], torch.Tensor]) -> None:
+def initialise(
+    layout: ParamLayout, buffer: torch.Tensor, sigma: float, draw: Callable[[int, int], torch.Tensor]
+) -> None:
     """Fill `buffer` in place with U(-1/sqrt(inputs), 1/sqrt(inputs)), the customary linear-layer start.
 
-    `draw(index, count)` gives float32 `[P, count]` uniforms in [0, 1) for tensor number `index`.
+    Noise scales start at `sigma` / sqrt(inputs) (Fortunato et al. 2018, arXiv 1706.10295, section 3.2). `draw(index,
+    count)` gives float32 `[P, count]` uniforms in [0, 1) for tensor number `index`.
     """
     buffer.zero_()
     views = layout.views(buffer)
     for index, tensor in enumerate(layout.tensors):
-        inputs = tensor.rows if tensor.rows > 1 else layout.tensors[index - 1].rows
+        bound = tensor.inputs**-0.5
+        if tensor.slice == "noise":
+            views[tensor.name].fill_(sigma * bound)
+            continue
         uniform = draw(index, tensor.rows * tensor.columns)
-        values = (uniform * 2.0 - 1.0) * inputs**-0.5  # a product rounds alike on every device, a quotient does not
+        values = (uniform * 2.0 - 1.0) * bound  # a product rounds alike on every device, a quotient does not
         views[tensor.name].copy_(values.view(-1, tensor.rows, tensor.columns))

@@ -13,8 +13,8 @@ def _unit(x: torch.Tensor) -> torch.Tensor:
     return x / x.square().sum((1, 2), keepdim=True).sqrt().clamp_min(TINY)
 
 
-def estimate(weight: torch.Tensor, left: torch.Tensor, right: torch.Tensor, on: bool) -> SpectralNorm:
-    """Sigma `[P, 1, 1]` of `weight` `[P, rows, columns]` from the present vectors, without iterating."""
+def estimate(weight: torch.Tensor, left: torch.Tensor, right: torch.Tensor, on: torch.Tensor) -> SpectralNorm:
+    """Sigma `[P, 1, 1]` of `weight` `[P, rows, columns]` from the present vectors, without iterating; `on` bool."""
     sigma = (torch.bmm(left, weight) * right).sum(2, keepdim=True)
     return SpectralNorm(left, right, sigma.clamp_min(TINY), on)
 

@@ -1,9 +1,9 @@
 """One training iteration of a pack, in the seeds' order: walk -> graph_forward -> aux operations -> graph_adam.
 
-`graph_forward` samples, runs the forwards and the losses, writes the row of C51 (written over, never added to) and
-scales C51 to its budget. The aux operations measure the gems and add the wired ones. `graph_adam` clips each member,
-steps Adam and moves the target network. Nothing else writes gradients. No host number enters: hyperparameters and
-counts are read from `signals` and `counters`.
+`graph_forward` clears the gradient once, samples, runs the forwards and the losses, writes each source's row, scales
+C51 to its budget and adds. The aux operations add CQL, distillation and the wired gems. `graph_adam` clips each member,
+steps Adam and moves the target network. Nothing else writes gradients, and what is added between two iterations is
+gone. No host number enters: hyperparameters and counts are read from `signals` and `counters`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from dataclasses import dataclass
 
 import torch
 
+import numba_kernels as nk
 from trainer import draws
-from trainer.aux_ops import add_wired, measure_gems
+from trainer.aux_ops import add_wired, cql, distill, measure_gems
 from trainer.components import c51_scale, observe_applied
-from trainer.explore import epsilon, explore, greedy
-from trainer.losses.c51 import c51_loss, next_distribution, project
+from trainer.explore import explore, prefer
 from trainer.market import advance, restart, target_of
 from trainer.measurement import observe_rows, observe_update, slice_norms, whole
-from trainer.network import Activations, backward, forward
 from trainer.optimiser import adam, clip_factor, freeze
 from trainer.pack import Pack
-from trainer.replay import Batch, insert, sample
+from trainer.replay import insert, update_priorities
+from trainer.schedules import write_schedules
+from trainer.sources import BACKWARD, Forwarded, c51, forward_batch, side
 
 
 def begin_walks(pack: Pack) -> None:
@@ -32,11 +33,13 @@ def begin_walks(pack: Pack) -> None:
 
 
 def walk(pack: Pack) -> None:
-    """Act epsilon-greedily for one bar in every market walk and store the transitions."""
+    """Act for one bar in every market walk, with exploration, and store the transitions."""
+    write_schedules(pack.signals, pack.counters)
     trainer, walks, bars = pack.spec.trainer, pack.walks, pack.counters["bars"].clone()
-    act = forward(pack.online.weights, pack.online.norm(), pack.market.observe(walks.row, walks.target))
+    noisy = side(pack, pack.online, draws.NOISE_WALK, bars)
+    preferred = prefer(pack, noisy.weights, noisy.norm, pack.market.observe(walks.row, walks.target))
     u = pack.draws.uniform(draws.EXPLORE, bars, 3, trainer.environments)
-    direction, magnitude = explore(*greedy(act, pack.support), epsilon(pack.signals, pack.counters), u)
+    direction, magnitude = explore(*preferred, pack.signals["epsilon"], u)
     row, before = walks.row.clone(), walks.target.clone()
     reward, flags, ended = advance(pack.market, walks, target_of(direction, magnitude), pack.signals["episode_bars"])
     scaled = (reward * pack.signals["reward_scale"].double()[:, None]).float()
@@ -56,69 +59,69 @@ def walk(pack: Pack) -> None:
 
 
 @dataclass(frozen=True)
-class Forwarded:
-    """What `graph_forward` hands on: the batch, the online activations, the loss and the norms of `c51` by slice."""
+class Summed:
+    """What `graph_forward` hands on. `losses` `[P]` by name, `coefficients` `[P]` by component."""
 
-    batch: Batch
-    act: Activations
-    loss: torch.Tensor
-    raw_norms: torch.Tensor
-    scale: torch.Tensor
-
-
-def graph_forward(pack: Pack) -> Forwarded:
-    """Sample, forwards, C51 loss, its row, and the budget factor."""
-    trainer = pack.spec.trainer
-    u = pack.draws.uniform(draws.SAMPLE, pack.counters["updates"].clone(), 2, trainer.batch_size)
-    batch = sample(pack.replay, pack.counters["bars"], trainer.n_step, pack.signals["discount"], u)
-    online, norm = pack.online.weights, pack.online.norm()
-    act = forward(online, norm, pack.market.observe(batch.row, batch.target))
-    later = pack.market.observe(batch.later_row, batch.later_target)
-    chosen, valued = forward(online, norm, later), forward(pack.target.weights, pack.target.norm(), later)
-    p = next_distribution(
-        chosen.direction_logits,
-        chosen.magnitude_logits,
-        valued.direction_logits,
-        valued.magnitude_logits,
-        pack.support,
-    )
-    m = project(p, batch.returns, batch.discount, pack.support)
-    loss = c51_loss(act.direction_logits, act.magnitude_logits, batch.direction, batch.magnitude, m)
-    d = {"direction_logits": loss.direction_logits, "magnitude_logits": loss.magnitude_logits}
-    backward(online, norm, act, d, pack.row_views["c51"])
-    raw_norms = slice_norms(pack.row("c51")[None], pack.starts)[0]
-    return Forwarded(batch, act, loss.value, raw_norms, c51_scale(whole(raw_norms), pack.signals))
+    done: Forwarded
+    losses: dict[str, torch.Tensor]
+    priority: torch.Tensor  # [P, B]
+    reference: torch.Tensor  # |c51_bs|, [P]
+    coefficients: dict[str, torch.Tensor]
 
 
-def graph_adam(pack: Pack, done: Forwarded, applied: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Clip, Adam, target update, power iterations. Returns the applied norm and the clip factor, `[P]`."""
-    norm = whole(slice_norms(applied[None], pack.starts)[0])
+def graph_forward(pack: Pack) -> Summed:
+    """Clear the gradient, sample, forwards, losses, rows, the budget of C51; add what this phase applies."""
+    pack.gradient.zero_()
+    done = forward_batch(pack)
+    loss = c51(pack, done)
+    raw_norm = whole(slice_norms(pack.row("c51")[None], pack.starts)[0])
+    scale = c51_scale(raw_norm, pack.signals)
+    nk.saxpy(pack.gradient, scale, pack.row("c51"))
+    losses, coefficients = {"c51": loss.value}, {"c51_bs": scale}
+    for name in pack.backward_sources:
+        losses[name] = BACKWARD[name](pack, done)
+        coefficients[name] = pack.signals[pack.component(name).gates[0]]  # its weight, in the row already
+        nk.saxpy(pack.gradient, (coefficients[name] != 0).float(), pack.row(name))
+    return Summed(done, losses, loss.priority, raw_norm * scale, coefficients)
+
+
+def aux_ops(pack: Pack, summed: Summed, diagnose: bool) -> dict[str, torch.Tensor]:
+    """Add CQL, distillation and the wired gems; returns gem values by name, of those that ran."""
+    if "cql" in pack.features:
+        summed.losses["cql"], summed.coefficients["cql_sx"] = cql(pack, summed.done, summed.reference)
+    if "distillation" in pack.features:
+        summed.coefficients["distill"] = distill(pack, diagnose)
+    running = [gem for gem in pack.gems if diagnose or gem.name in pack.wired]
+    values = measure_gems(pack, running, summed.done) if running else {}
+    summed.coefficients.update(add_wired(pack, summed.reference))
+    return values
+
+
+def graph_adam(pack: Pack, summed: Summed) -> tuple[torch.Tensor, torch.Tensor]:
+    """Clip, Adam, target update, power iterations, priorities. Returns the applied norm and the clip factor, `[P]`."""
+    norm = whole(slice_norms(pack.gradient[None], pack.starts)[0])
     observe_applied(norm, pack.signals)
-    alive = freeze(pack.counters, norm, done.loss)
+    alive = freeze(pack.counters, norm, summed.losses["c51"])
     factor = clip_factor(norm, pack.signals["clip_norm"])
     online, target = pack.online, pack.target
     moments = pack.first_moment, pack.second_moment
-    adam(online.params, target.params, applied, *moments, pack.signals, pack.counters, factor, alive)
+    adam(online.params, target.params, pack.gradient, *moments, pack.signals, pack.counters, factor, alive)
     online.iterate()
     target.iterate()
+    update_priorities(pack.replay, summed.done.batch.index, summed.priority, alive)
     pack.counters["updates"].add_(1)
     return norm, factor
 
 
 def update(pack: Pack, diagnose: bool) -> None:
     """One optimiser update of every member. `diagnose` also measures all gems and norms, and changes no bit of it."""
-    done = graph_forward(pack)
-    applied = pack.row("c51_bs")
-    torch.mul(pack.row("c51"), done.scale[:, None], out=applied)
-    reference = whole(done.raw_norms) * done.scale
-    running = [gem for gem in pack.gems if diagnose or gem.name in pack.wired]
-    values = measure_gems(pack, running, done.batch, done.act) if running else {}
+    write_schedules(pack.signals, pack.counters)
+    summed = graph_forward(pack)
+    values = aux_ops(pack, summed, diagnose)
     if diagnose:
-        observe_rows(pack, values)
-    if pack.wired:
-        applied = add_wired(pack, applied.clone(), reference)
-    norm, factor = graph_adam(pack, done, applied)
-    observe_update(pack, done.loss, norm, factor, done.scale, diagnose)
+        observe_rows(pack, values, summed.coefficients)
+    norm, factor = graph_adam(pack, summed)
+    observe_update(pack, summed.losses, norm, factor, diagnose)
 
 
 def iterate(pack: Pack, diagnose: bool) -> None:

@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from tiny_trial import BASE, OFF, WIRED, gem_modes, run, started, tiny_spec
+from tiny_trial import OFF, TRAINER, WIRED, run, started, tiny_spec
 
 from trainer import step
-from trainer.components import c51_scale, list_components, observe_applied
-from trainer.config import ArmConfig, GemConfig
-from trainer.gems.registry import component_name
-from trainer.measurement import slice_norms, whole
+from trainer.components import NINE, c51_scale, list_components, observe_applied
+from trainer.config import ArmConfig, EnsembleConfig, GemConfig
 from trainer.pack import state
-from trainer.params import SLICES
+from trainer.params import C51_REACH
 from trainer.signals import Signals
 from trainer.step import iterate, update, walk
 
@@ -55,59 +53,29 @@ def test_diagnostics_change_no_bit_of_the_state(market_file, arm):
         assert torch.equal(tensor, state(packs[1])[name]), name
 
 
-def test_applied_is_c51_bs_plus_the_wired_rows(market_file, monkeypatch):
-    """Each wired gem enters with a gradient norm of dose x |c51_bs|; nothing else enters."""
-    doses = {"g6_branch_indep": 0.05, "g10_temporal": 0.1, "g12_predictive": 0.5}
-    gems = {name: GemConfig(mode="wired", dose=dose) for name, dose in doses.items()}
-    partly = ArmConfig(name="partly", gems=gem_modes(g10_temporal="wired"))
-    arms = (ArmConfig(name="all", gems=gems), partly, BASE)
-    pack = started(tiny_spec(market_file, ["all 0 0", "partly 0 0", "base 0 0"], arms=arms))
-    caught = []
-    original = step.adam
-    monkeypatch.setattr(step, "adam", lambda *a: (caught.append(a[2].clone()), original(*a)))
-    with torch.no_grad():
-        for _ in range(3):
-            iterate(pack, diagnose=True)
-    applied, base = caught[-1].double(), pack.row("c51_bs").double()
-    expected = base.clone()
-    for name, dose in doses.items():
-        row = pack.row(component_name(name)).double()
-        share = dose * base.norm(dim=1) / row[:, : pack.layout.slices["predictive"][0]].norm(dim=1)
-        share *= torch.tensor([1.0, float(name == "g10_temporal"), 0.0])
-        if name == "g10_temporal":
-            share[1] *= GemConfig().dose / dose
-        expected += share[:, None] * row
-    torch.testing.assert_close(applied, expected, rtol=1e-4, atol=1e-8)
-    assert torch.equal(caught[-1][2], pack.row("c51_bs")[2])
-
-
 def test_the_dose_is_the_share_of_the_gradient(market_file, monkeypatch):
+    """Over the slices that C51 reaches: a wired gem adds a gradient of dose x |c51_bs|."""
     caught, original = [], step.adam
     monkeypatch.setattr(step, "adam", lambda *a: (caught.append(a[2].clone()), original(*a)))
     arms = [
         ArmConfig(name=f"dose-{dose}", gems={"g12_predictive": GemConfig(mode="wired", dose=dose)})
         for dose in (0.01, 0.1, 1.0)
     ]
-    pack = started(tiny_spec(market_file, [f"{arm.name} 0 0" for arm in arms], arms=tuple(arms)))
+    members = [f"{arm.name} 0 0" for arm in arms]
+    pack = started(tiny_spec(market_file, [*members, "off 0 0"], arms=(*arms, OFF)))
     with torch.no_grad():
         update(pack, diagnose=False)
-    common = slice(0, pack.layout.slices["predictive"][0])  # the slices that C51 reaches
-    added = (caught[-1] - pack.row("c51_bs"))[:, common].double().norm(dim=1)
-    added /= pack.row("c51_bs").double().norm(dim=1)
+    common = torch.cat([torch.arange(*pack.layout.slices[name]) for name in C51_REACH])
+    added = (caught[-1][:3] - caught[-1][3])[:, common].double().norm(dim=1)
+    added /= pack.row("c51")[3, common].double().norm()
     torch.testing.assert_close(added, torch.tensor([0.01, 0.1, 1.0], dtype=torch.float64), rtol=1e-4, atol=0)
 
 
 def test_components_keep_the_order_of_the_nine_and_their_reach(market_file):
     pack = started(tiny_spec(market_file))
     names = [component.name for component in pack.components]
-    assert names == ["c51", "pred", "c51_bs", "gem:g6_branch_indep", "gem:g10_temporal"]
-    with torch.no_grad():
-        update(pack, diagnose=True)
-    norms = slice_norms(pack.rows, pack.starts)
-    for index, component in enumerate(pack.components):
-        for place, part in enumerate(SLICES):
-            assert (norms[index, 0, place] > 0) == (part in component.reach), (component.name, part)
-    assert [c.name for c in list_components({})] == ["c51", "c51_bs"]
+    assert names == [*NINE, "gem:g6_branch_indep", "gem:g10_temporal"]
+    assert [c.name for c in list_components((), frozenset())] == ["c51", "c51_bs"]
 
 
 def test_c51_is_scaled_to_its_budget():
@@ -127,16 +95,18 @@ def test_the_running_norm_starts_at_the_first_and_skips_a_broken_one():
 
 
 def test_a_tight_budget_binds_in_training(market_file):
-    pack = started(tiny_spec(market_file, c51_budget=0.5))
+    lone = {"iqn": {"weight": 0.0}, "cql": {"weight": 0.0, "weight_end": 0.0}, "distillation": {"alpha_max": 0.0}}
+    parts = {name: type(getattr(TRAINER, name))(**fields) for name, fields in lone.items()}
+    parts |= {"ensemble": EnsembleConfig(weight=0.0), "reconstruction_weight": 0.0}
+    pack = started(tiny_spec(market_file, c51_budget=0.5, **parts))
     with torch.no_grad():
         update(pack, diagnose=True)
-        first = whole(slice_norms(pack.row("c51")[None], pack.starts)[0])
-        assert torch.equal(pack.row("c51"), pack.row("c51_bs"))
-        assert pack.signals["applied_norm_ema"].item() == pytest.approx(first.item())
+        first = pack.gradient.double().norm().item()
+        assert first == pytest.approx(pack.row("c51").double().norm().item(), rel=1e-5)
+        assert pack.signals["applied_norm_ema"].item() == pytest.approx(first)
         walk(pack)
         update(pack, diagnose=True)
-    norm = pack.row("c51_bs").double().norm().item()
-    assert norm == pytest.approx(0.5 * first.item(), rel=1e-4)
+    assert pack.gradient.double().norm().item() == pytest.approx(0.5 * first, rel=1e-4)
 
 
 def test_size_is_the_share_of_the_probed_gradient(market_file):
@@ -149,7 +119,7 @@ def test_size_is_the_share_of_the_probed_gradient(market_file):
         for part in ("trunk", "direction", "magnitude"):
             ratio = columns[f"grad/gem:{gem}/{part}"][0] / columns[f"grad/c51_bs/{part}"][0]
             assert columns[f"gem/{gem}/size/{part}"][0] == pytest.approx(weight * ratio, rel=1e-5)
-        rows = [np.nansum([columns[f"grad/{c}/{s}"][0] ** 2 for s in SLICES]) for c in (f"gem:{gem}", "c51_bs")]
+        rows = [np.nansum([columns[f"grad/{c}/{s}"][0] ** 2 for s in C51_REACH]) for c in (f"gem:{gem}", "c51_bs")]
         assert columns[f"gem/{gem}/size"][0] == pytest.approx(weight * np.sqrt(rows[0] / rows[1]), rel=1e-5)
 
 

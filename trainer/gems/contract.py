@@ -78,6 +78,7 @@ class Gem(ABC):
     inputs: ClassVar[tuple[str, ...]]
     may_duplicate: ClassVar[tuple[str, ...]] = ()
     coefficient: ClassVar[float] = 0.1
+    reference: str = ""  # how the configuration names it
 
     @abstractmethod
     def forward(self, ctx: GemContext) -> torch.Tensor:

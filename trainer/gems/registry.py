@@ -53,7 +53,9 @@ def load_gem(reference: str) -> Gem:
         raise GemError(f"gem {reference!r}: give a built-in name ({known}) or `file.py:Class` or `module:Class`")
     try:
         found = getattr(_module(place, reference), attribute)
-        return _checked(found, attribute, reference)()
+        gem = _checked(found, attribute, reference)()
+        gem.reference = reference
+        return gem
     except GemError:
         raise
     except Exception as error:  # a user's file may raise anything while it is imported
