@@ -16,7 +16,7 @@ COLUMNS = [
 
 
 def pairs_frame(specs: Iterable[TrialSpec], scores: pd.DataFrame) -> pd.DataFrame:
-    """One row per gem, configuration and seed with a wired arm; empty, with the same columns, when no arm wires one.
+    """One row per gem, dose, configuration and seed with a wired arm; without one empty, with the same columns.
 
     control, treatment: scores (annualised Sharpe) of the base and the wired run; failed_*: that run froze or went
     bankrupt and stands at the floor; cause: why a score is absent, "" when both are there.
@@ -38,4 +38,4 @@ def pairs_frame(specs: Iterable[TrialSpec], scores: pd.DataFrame) -> pd.DataFram
             (gem, treated["trial"], config, seed, treated["launch"], dose, control["sharpe"], treated["sharpe"],
              bool(control["failed"]), bool(treated["failed"]), ", ".join(sorted(absent)))
         )  # fmt: skip
-    return pd.DataFrame(rows, columns=COLUMNS).sort_values(["gem", "launch", "seed"], ignore_index=True)
+    return pd.DataFrame(rows, columns=COLUMNS).sort_values(["gem", "dose", "launch", "seed"], ignore_index=True)

@@ -163,9 +163,12 @@ def _trust(material: Material) -> Markup:
 
 def _failures(experiment: Experiment) -> str:
     base = experiment.members[experiment.members["arm"] == "base"]
-    frozen, floor = int(base["status"].eq("frozen").sum()), int(experiment.scores["failed"].sum())
+    runs = experiment.scores[experiment.scores["arm"] == "base"]
+    frozen, floor = int(base["status"].eq("frozen").sum()), int(runs["failed"].sum())
     absent = experiment.trials[experiment.trials["cause"] != ""]["trial"]
-    text = f"{frozen} of {len(base)} base members froze; runs with a scored epoch at the floor, which counts: {floor}"
+    text = (
+        f"{frozen} of {len(base)} base members froze; base runs with a scored epoch at the floor, which counts: {floor}"
+    )
     return text + (f"; absent: {', '.join(absent)}" if len(absent) else "; no trial was lost")
 
 

@@ -13,57 +13,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sweep.nearest import did_you_mean
+from sweep.arms import ArmsSection
 from sweep.space import SearchSpace
-from trainer.config import BUILTIN_GEMS, ArmConfig, DataConfig, Fraction, Frozen, GemConfig, Positive
+from trainer.config import DataConfig, Fraction, Frozen, Positive
 
 MAX_SEEDS = 1000  # seeds of one block; keeps the seeds of blocks and sweeps apart
-
-
-class ArmsSection(Frozen):
-    """Which gems are looked at and how the base arm sets them."""
-
-    gems: Annotated[tuple[str, ...], Field(min_length=1)] = BUILTIN_GEMS  # names, `file.py:Class` or `module:Class`
-    base: dict[str, GemConfig] = Field(default={})  # a gem that is not named is probed
-    purity: bool = True  # the first trial also runs an `off` arm: proof that probing changes no parameter
-
-    @field_validator("gems")
-    @classmethod
-    def _known(cls, gems: tuple[str, ...]) -> tuple[str, ...]:
-        for gem in gems:
-            if ":" not in gem and gem not in BUILTIN_GEMS:
-                raise ValueError(
-                    f"{gem!r} is no built-in gem ({', '.join(BUILTIN_GEMS)}) and no import path "
-                    f"such as 'my_gem.py:MyGem'{did_you_mean(gem, BUILTIN_GEMS)}"
-                )
-        if len(set(gems)) != len(gems):
-            raise ValueError(f"a gem is named twice: {list(gems)}")
-        return gems
-
-    @field_validator("base", mode="before")
-    @classmethod
-    def _mode_alone(cls, base: Any) -> Any:
-        """`gem = "wired"` is short for `gem = {mode = "wired"}`."""
-        if not isinstance(base, dict):
-            return base
-        return {gem: {"mode": value} if isinstance(value, str) else value for gem, value in base.items()}
-
-    @model_validator(mode="after")
-    def _base_names_gems(self) -> ArmsSection:
-        for gem in self.base:
-            if gem not in self.gems:
-                raise ValueError(f"base.{gem}: no such gem in arms.gems{did_you_mean(gem, self.gems)}")
-        return self
-
-    def base_arm(self) -> ArmConfig:
-        """The arm that every trial runs."""
-        return ArmConfig(name="base", gems={gem: self.base.get(gem, GemConfig()) for gem in self.gems})
-
-    def off_arm(self) -> ArmConfig | None:
-        """The base arm with every probed gem off, or None when it would be the same arm."""
-        base = self.base_arm().gems
-        off = {gem: set_to if set_to.mode != "probe" else GemConfig(mode="off") for gem, set_to in base.items()}
-        return ArmConfig(name="off", gems=off) if off != base else None
 
 
 class SweepSection(Frozen):

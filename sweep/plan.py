@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from sweep.config import MAX_SEEDS, SweepConfig
 from sweep.errors import ConfigError
+from sweep.features import arm_notes
 from sweep.inputs import digest
 from sweep.search import draw
 from trainer.config import (
@@ -56,6 +57,7 @@ def make_plan(config: SweepConfig, machine: Machine) -> Plan:
     section = config.sweep
     gems = gem_rows(config.arms.gems)
     configurations, note = draw(config.space, section.search, section.trials, section.seed)
+    notes = (note, *arm_notes(config.arms, configurations))
     trials = list(trial_specs(config, configurations, machine))
     table = load_table(config.data)
     rules = VerdictRules.from_dict(config.analysis.model_dump())
@@ -84,23 +86,24 @@ def make_plan(config: SweepConfig, machine: Machine) -> Plan:
         },
         "versions": environment(machine.device, machine.threads),
     }
-    return Plan(data, table.timeline, (note,) if note else ())
+    return Plan(data, table.timeline, tuple(note for note in notes if note))
 
 
 def gem_rows(references: tuple[str, ...]) -> list[dict[str, Any]]:
     """Each gem's name as it stands in records, where it comes from, and what it may only repeat.
 
     A user's gem is loaded here, so that a broken one starts nothing; its file is digested, so that an edit shows.
+    The rows have the order of the configuration.
     """
     if set(references) <= set(BUILTIN_GEMS):
         return [_gem_row(name, name, MAY_DUPLICATE[name]) for name in references]
     from trainer.gems.registry import GemError, load_gems
 
     try:
-        gems = load_gems(references)
+        gems = {gem.reference: gem for gem in load_gems(references)}
     except GemError as error:
         raise ConfigError(f"arms.gems: {error}") from None
-    return [_gem_row(gem.name, reference, gem.may_duplicate) for gem, reference in zip(gems, references, strict=True)]
+    return [_gem_row(gems[each].name, each, gems[each].may_duplicate) for each in references]
 
 
 def _gem_row(name: str, reference: str, may_duplicate: tuple[str, ...]) -> dict[str, Any]:
@@ -115,12 +118,15 @@ def block_seeds(seed: int, block: int, count: int) -> tuple[int, ...]:
 
 
 def trial_specs(config: SweepConfig, configurations: list[TrainerConfig], machine: Machine) -> Iterator[TrialSpec]:
-    """The trials of block 0 in launch order. The first configuration also runs the off arm if purity is asked for."""
-    base, off = config.arms.base_arm(), config.arms.off_arm()
+    """The trials of block 0 in launch order: the base arm first, then the further arms on its seeds and folds.
+
+    The first configuration also runs the off arm if purity is asked for.
+    """
+    every, off = (config.arms.base_arm(), *config.arms.further_arms()), config.arms.off_arm()
     seeds = block_seeds(config.sweep.seed, 0, config.sweep.seeds)
     launch = 0
     for number, trainer in enumerate(configurations):
-        arms = (base, off) if off and config.arms.purity and number == 0 else (base,)
+        arms = (*every, off) if off and config.arms.purity and number == 0 else every
         members = tuple(
             Member(arm=arm.name, seed=seed, fold=fold)
             for arm in arms

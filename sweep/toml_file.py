@@ -51,7 +51,8 @@ def resolved(config: SweepConfig, folder: Path) -> SweepConfig:
             raise ConfigError(f"data.source: no file {source}, and no bundled data of that name ({', '.join(BUNDLED)})")
     gems = {gem: _gem_path(gem, folder) for gem in config.arms.gems}
     base = {gems[gem]: value for gem, value in config.arms.base.items()}
-    arms = config.arms.model_copy(update={"gems": tuple(gems.values()), "base": base})
+    further = tuple(arm.naming(gems) for arm in config.arms.further)
+    arms = config.arms.model_copy(update={"gems": tuple(gems.values()), "base": base, "further": further})
     return config.model_copy(update={"data": config.data.model_copy(update={"source": source}), "arms": arms})
 
 
@@ -75,7 +76,8 @@ def _lines(table: dict[str, Any], prefix: str) -> list[str]:
 
 def _literal(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(key)} = {_literal(item)}" for key, item in value.items()) + "}"
+        given = {key: item for key, item in value.items() if item is not None}
+        return "{" + ", ".join(f"{_key(key)} = {_literal(item)}" for key, item in given.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_literal(item) for item in value) + "]"
     return repr(value) if isinstance(value, float) else json.dumps(value)

@@ -6,9 +6,13 @@ import re
 
 import pytest
 
+from sweep.errors import ConfigError
+from sweep.features import KEYS, is_on
 from sweep.plan import block_seeds, make_plan, planned
 from sweep.toml_file import read_config
-from trainer.config import Machine, config_key
+from trainer.config import FEATURES, Machine, TrainerConfig, config_key
+from trainer.record.folder import check_name
+from trainer.signals import FEATURE_SLOTS, SLOTS
 
 
 def plan_of(*overrides: str):
@@ -48,6 +52,59 @@ def test_only_the_first_trial_runs_the_off_arm(default_plan):
     assert len(first.members) == 12
     assert all([arm.name for arm in trial.arms] == ["base"] for trial in others)
     assert len(next(iter(planned(plan_of("arms.purity=false").data).values())).arms) == 1
+
+
+WIRED_AND_WITHOUT = "arms.further=[{wired='g6_branch_indep', dose=0.2}, {off='noisy_nets'}]"
+FURTHER = ["wired-g6_branch_indep-0.2", "off-noisy_nets"]
+
+
+def test_further_arms_train_in_every_pack_on_the_seeds_and_folds_of_the_base_arm():
+    first, *others = planned(plan_of(WIRED_AND_WITHOUT).data).values()
+    assert [arm.name for arm in first.arms] == ["base", *FURTHER, "off"]
+    assert all([arm.name for arm in trial.arms] == ["base", *FURTHER] for trial in others)
+    for trial in (first, *others):
+        draws = {arm.name: [(m.seed, m.fold) for m in trial.members if m.arm == arm.name] for arm in trial.arms}
+        assert all(own == draws["base"] for own in draws.values())
+        assert trial.arms[2].features_off == ("noisy_nets",)
+
+
+def test_further_arms_leave_the_trials_and_their_keys_as_they_were(default_plan):
+    base, more = planned(default_plan.data), planned(plan_of(WIRED_AND_WITHOUT).data)
+    assert list(base) == list(more)
+    single = planned(plan_of(WIRED_AND_WITHOUT, "sweep.pack='none'", "sweep.trials=1").data)
+    assert list(single)[6] == f"{next(iter(base))}-wired-g6_branch_indep-0.2-s0-f0"
+    assert all(check_name(key, "trial key") == key for key in single)
+
+
+def test_an_arm_that_can_show_nothing_is_refused_or_told():
+    off = "trainer.network.noisy_nets=false"
+    with pytest.raises(ConfigError, match=r"arms.further\[1\]: noisy_nets is off in every configuration already"):
+        plan_of(WIRED_AND_WITHOUT, off)
+    some = plan_of(WIRED_AND_WITHOUT, "trainer.network.noisy_nets={grid=[true, false]}")
+    assert any(note.startswith("arm off-noisy_nets changes ") for note in some.notes)
+    probed = plan_of("arms.further=[{off='g10_temporal'}]")
+    assert probed.notes == (
+        "arm off-g10_temporal will train exactly as the base arm does, which only probes g10_temporal",
+    )
+    assert plan_of(WIRED_AND_WITHOUT).notes == ()
+
+
+def test_every_feature_is_on_by_default_and_off_by_the_keys_that_an_arm_sets_to_0():
+    for feature in FEATURES:
+        assert is_on(TrainerConfig(), feature)
+        sources = {slot.source or slot.name for slot in SLOTS if slot.name in FEATURE_SLOTS[feature]}
+        assert set(KEYS[feature]) == sources
+
+
+def test_gems_keep_the_order_of_the_configuration_in_the_plan(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from trainer.gems import Gem\n\n\nclass Mine(Gem):\n    name, inputs = 'mine', ('trunk',)\n"
+        "    may_duplicate = ('iqn',)\n\n    def forward(self, ctx):\n        return ctx.trunk.sum(-1)\n"
+    )
+    rows = plan_of(f"arms.gems=['{path}:Mine', 'g10_temporal', 'g12_predictive']").data["gems"]
+    assert [row["name"] for row in rows] == ["mine", "g10_temporal", "g12_predictive"]
+    assert [row["may_duplicate"] for row in rows] == [["iqn"], ["spectral_norm"], []]
 
 
 def test_unpacked_trials_are_the_members_of_the_packed_ones(default_plan):

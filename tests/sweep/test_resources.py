@@ -61,6 +61,7 @@ def plan_of(*overrides: str) -> dict:
 PERTURBED = [
     "arms.gems=['g10_temporal']",
     "arms.base.g10_temporal=wired",
+    "arms.further=[{off='iqn'}]",
     "arms.purity=false",
     "sweep.name=other",
     "sweep.label=study",

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from analysis.rules import VerdictRules
+from sweep.arms import ArmsSection, FurtherArm
 from sweep.config import AnalysisSection, SweepConfig
 from sweep.errors import ConfigError
 from sweep.schema_errors import dotted_keys, strictly
 from sweep.toml_file import default_text, read_config, to_toml
-from trainer.config import TrainerConfig
+from trainer.config import GemConfig, TrainerConfig
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def read(*overrides: str, **flags):
@@ -100,6 +106,18 @@ def test_an_override_wins_over_the_file_and_a_flag_over_both(tmp_path):
         ("arms.base={g6='wired'}", "base.g6: no such gem in arms.gems"),
         ("arms.base.g6_branch_indep=wierd", "arms.base.g6_branch_indep.mode: should be 'off', 'probe' or 'wired'"),
         ("arms.gems=['g6_branch']", "did you mean 'g6_branch_indep'?"),
+        ("arms.gems=['iqn']", "'iqn' is a feature of the trainer, not a gem; further arms can switch it off"),
+        ("arms.further=[{wired='g6_branch'}]", "further[0]: 'g6_branch': no such gem in arms.gems; did you mean 'g6_b"),
+        ("arms.further=[{off='noisy_net'}]", "further[0]: 'noisy_net': no such gem in arms.gems, and no feature ("),
+        ("arms.further=[{off='noisy_net'}]", "did you mean 'noisy_nets'?"),
+        ("arms.further=[{wired='iqn'}]", "further[0]: 'iqn' is a feature, which can only be off"),
+        ("arms.further=[{}]", "arms.further[0]: an arm changes one thing: give wired = \"gem\" or off"),
+        ("arms.further=[{off='iqn', wired='g10_temporal'}]", 'off = "gem or feature", not both'),
+        ("arms.further=[{off='iqn', dose=0.1}]", "arms.further[0]: dose belongs to a wired gem"),
+        ("arms.further=[{wired='g10_temporal', dose=1.5}]", "arms.further[0].dose: should be less than or equal to 1"),
+        ("arms.further=[{wierd='g10_temporal'}]", "arms.further[0]: unknown key 'wierd'; an arm has wired, off and"),
+        ("arms.further=['iqn']", "arms.further[0]"),
+        ("arms.further=[{off='iqn'}, {off='cql'}, {off='iqn'}]", "further[2]: 'off-iqn' is further[0] already"),
         ("arms.gems=['gone.py:Gem']", "arms.gems: no file"),
         ("arms.gems=['g10_temporal', 'g10_temporal']", "arms.gems: a gem is named twice"),
         ("data.source=gone.csv", "data.source: no file"),
@@ -158,6 +176,93 @@ def test_the_off_arm_switches_off_only_what_is_probed():
     assert wired.off_arm().gems["g12_predictive"].mode == "wired"
     assert wired.off_arm().gems["g6_branch_indep"].mode == "off"
     assert read("arms.gems=['g10_temporal']", "arms.base.g10_temporal=wired").arms.off_arm() is None
+
+
+def test_a_further_arm_changes_one_thing():
+    change = "arms.further=[{wired='g6_branch_indep'}, {wired='g6_branch_indep', dose=0.25}, {off='noisy_nets'}]"
+    arms = read(change).arms
+    base, (wired, more, without) = arms.base_arm(), arms.further_arms()
+    assert [arm.name for arm in (wired, more, without)] == [
+        "wired-g6_branch_indep-0.1", "wired-g6_branch_indep-0.25", "off-noisy_nets",
+    ]  # fmt: skip
+    assert wired.gems == {**base.gems, "g6_branch_indep": GemConfig(mode="wired", dose=0.1)}
+    assert more.gems["g6_branch_indep"].dose == 0.25
+    assert (without.gems, without.features_off) == (base.gems, ("noisy_nets",))
+    assert base.features_off == wired.features_off == ()
+
+
+def test_a_wired_gem_of_the_base_arm_can_be_taken_away_or_dosed_otherwise():
+    wired = "arms.base.g12_predictive={mode='wired', dose=0.2, coefficient=0.5}"
+    off, dosed = read(wired, "arms.further=[{off='g12_predictive'}, {wired='g12_predictive'}]").arms.further_arms()
+    assert (off.name, off.gems["g12_predictive"].mode) == ("off-g12_predictive", "off")
+    assert dosed.gems["g12_predictive"] == GemConfig(mode="wired", dose=0.1, coefficient=0.5)
+
+
+@pytest.mark.parametrize(
+    ("base", "change", "state"),
+    [
+        ({"mode": "off"}, {"off": "g10_temporal"}, "off"),
+        ({"mode": "wired", "dose": 0.1}, {"wired": "g10_temporal"}, "wired at 0.1"),
+        ({"mode": "wired", "dose": 0.3}, {"wired": "g10_temporal", "dose": 0.3}, "wired at 0.3"),
+    ],
+)
+def test_a_change_that_changes_nothing_is_refused(base, change, state):
+    with pytest.raises(ValueError, match=f"g10_temporal is {state} in the base arm already; this arm would change"):
+        SweepConfig(arms={"base": {"g10_temporal": base}, "further": [change]})
+
+
+def test_a_further_arm_names_a_gem_of_arms_gems():
+    with pytest.raises(ConfigError, match=r"'g12_predictive' is not among arms\.gems; name it there too"):
+        read("arms.gems=['g10_temporal']", "arms.further=[{off='g12_predictive'}]")
+
+
+def test_users_gems_name_their_arms_by_class_and_are_found_beside_the_file(tmp_path):
+    (tmp_path / "my_gem.py").write_text("class MyGem: ...\n")
+    path = tmp_path / "mine.toml"
+    path.write_text('[arms]\ngems = ["my_gem.py:MyGem"]\nfurther = [{wired = "my_gem.py:MyGem", dose = 1e-5}]\n')
+    config = read_config(path, [], {})
+    (arm,) = config.arms.further_arms()
+    assert arm.name == "wired-mygem-1e-05"
+    assert arm.gems[f"{tmp_path / 'my_gem.py'}:MyGem"].mode == "wired"
+    again = tmp_path / "resolved.toml"
+    again.write_text(to_toml(config.model_dump(mode="json")))
+    assert read_config(again, [], {}) == config
+
+
+@pytest.mark.parametrize("gem", ["a_gem_of_forty_eight_letters_a_gem_of_forty_eigh", "my.py:Ünïcode" + "Long" * 30])
+def test_long_and_foreign_names_still_name_an_arm(gem):
+    arms = ArmsSection.model_construct(gems=(gem,), base={}, further=(FurtherArm(wired=gem, dose=0.123456789),))
+    (arm,) = arms.further_arms()
+    assert arm.name.startswith("wired-")
+    assert arm.name.endswith("-0.123457")
+    assert len(arm.name) <= 64
+
+
+def installed(folder, **gems):
+    """A folder for sys.path that holds an installed package with these entry points."""
+    place = folder / "installed_gem-1.0.dist-info"
+    place.mkdir()
+    (place / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-gem\nVersion: 1.0\n")
+    points = "".join(f"{name} = {value}\n" for name, value in gems.items())
+    (place / "entry_points.txt").write_text(f"[gemsweep.gems]\n{points}")
+    return folder
+
+
+def test_gems_of_installed_packages_go_by_their_bare_name(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(installed(tmp_path, q_spread="gems_of_mine:QSpread"))
+    config = read("arms.gems=['q_spread', 'g10_temporal']", "arms.further=[{wired='q_spread', dose=0.2}]")
+    assert config.arms.further_arms()[0].name == "wired-q_spread-0.2"
+    with pytest.raises(ConfigError, match="no gem of an installed package; installed are q_spread, and no import"):
+        read("arms.gems=['q_spred']")
+
+
+def test_reading_a_configuration_loads_no_torch():
+    code = (
+        "import sys; from sweep.toml_file import read_config; "
+        "read_config(None, ['arms.further=[{off=\"iqn\"}]'], {}); print('torch' in sys.modules or 'ray' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    assert shown.strip() == "False"
 
 
 def test_python_and_toml_give_the_same_configuration():

@@ -1,4 +1,4 @@
-"""Find gems by built-in name or by import path: `package.module:Class` or `path/to/file.py:Class`."""
+"""Find gems by built-in name, by entry point, or by import path: `package.module:Class` or `path/to/file.py:Class`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from types import ModuleType
 
 from trainer.config import BUILTIN_GEMS
 from trainer.gems.contract import Gem, GemContext, GemError
+from trainer.gems.installed import installed_gems
 
 BUILTIN = {
     "g6_branch_indep": "trainer.gems.branch_independence:BranchIndependence",
@@ -19,6 +20,10 @@ BUILTIN = {
     "g12_predictive": "trainer.gems.predictive_coding:PredictiveCoding",
 }
 assert tuple(BUILTIN) == BUILTIN_GEMS
+# In which order gems add their gradients, whatever the configuration's order; users' gems follow in theirs. Float sums
+# depend on the order, and a configuration that names the same gems otherwise must train the same bits.
+AUX_ORDER = ("g12_predictive", "g6_branch_indep", "g10_temporal")
+assert set(AUX_ORDER) == set(BUILTIN_GEMS)
 NAME = re.compile(r"^[a-z][a-z0-9_]{0,47}$")
 COMPONENT_OF = {"g12_predictive": "pred"}  # a row that the older trainer already had keeps its name there
 CARRIERS = frozenset(GemContext.__dataclass_fields__) - {"continues", "returns", "temperature", "active"}
@@ -47,12 +52,8 @@ def _module(place: str, reference: str) -> ModuleType:
 
 def load_gem(reference: str) -> Gem:
     """Instance of the gem that `reference` names; GemError says which part of it is wrong."""
-    place, _, attribute = BUILTIN.get(reference, reference).rpartition(":")
-    if not place:
-        known = ", ".join(BUILTIN)
-        raise GemError(f"gem {reference!r}: give a built-in name ({known}) or `file.py:Class` or `module:Class`")
     try:
-        found = getattr(_module(place, reference), attribute)
+        found, attribute = _find(reference)
         gem = _checked(found, attribute, reference)()
         gem.reference = reference
         return gem
@@ -60,6 +61,25 @@ def load_gem(reference: str) -> Gem:
         raise
     except Exception as error:  # a user's file may raise anything while it is imported
         raise GemError(f"gem {reference!r}: {type(error).__name__}: {error}") from error
+
+
+def _find(reference: str) -> tuple[object, str]:
+    """What `reference` names, and the attribute's own name. A built-in name comes before an installed one."""
+    place, _, attribute = BUILTIN.get(reference, reference).rpartition(":")
+    if place:
+        return getattr(_module(place, reference), attribute), attribute
+    if reference.endswith(".py"):
+        raise GemError(f"gem {reference!r}: say which class of it, as in '{reference}:MyGem'")
+    installed = installed_gems()
+    points = installed.get(reference, ())
+    if not points:
+        known = f"a built-in name ({', '.join(BUILTIN)})"
+        known += f", an installed one ({', '.join(installed)})" if installed else ""
+        raise GemError(f"gem {reference!r}: give {known} or `file.py:Class` or `module:Class`")
+    if len(points) > 1:
+        places = " and ".join(point.value for point in points)
+        raise GemError(f"gem {reference!r}: installed packages disagree about it: {places}; name it by `module:Class`")
+    return points[0].load(), points[0].attr
 
 
 def _checked(found: object, attribute: str, reference: str) -> type[Gem]:
@@ -77,9 +97,13 @@ def _checked(found: object, attribute: str, reference: str) -> type[Gem]:
 
 
 def load_gems(references: tuple[str, ...]) -> tuple[Gem, ...]:
-    """All gems of an experiment, in the order given; two with one name are refused."""
-    gems = tuple(load_gem(reference) for reference in references)
+    """All gems of an experiment in the order in which they act; two with one name are refused."""
+    gems = tuple(sorted((load_gem(reference) for reference in references), key=_turn))
     names = [gem.name for gem in gems]
     if len(set(names)) != len(names):
         raise GemError(f"two gems share a name: {names}")
     return gems
+
+
+def _turn(gem: Gem) -> int:
+    return AUX_ORDER.index(gem.name) if gem.name in AUX_ORDER else len(AUX_ORDER)
