@@ -120,6 +120,19 @@ def debug(
         raise typer.Exit(SOME_TRIALS_FAILED)
 
 
+@app.command("check-gem")
+def check_gem(
+    gem: Annotated[str, typer.Argument(help="my_gem.py:MyGem, module:MyGem, or the name of a gem that is installed.")],
+) -> None:
+    """Check a gem on random and hostile batches, before any sweep runs it."""
+    from sweep.gem_check import check
+
+    lines, failed = check(gem)
+    print("\n".join(lines))
+    if failed:
+        raise typer.Exit(SOME_TRIALS_FAILED)
+
+
 @app.command("config")
 def show_config() -> None:
     """Print the default configuration with comments, to start from."""

@@ -90,10 +90,9 @@ class Gem(ABC):
         with torch.enable_grad():
             seen = replace(ctx, **leaves)
             versions = _versions(seen)
-            value = self._checked(self.forward(seen), ctx.continues)
+            value = member_values(self, seen)
             if _versions(seen) != versions:  # it would change what the next gem measures
                 raise GemError(f"gem {self.name}: forward(ctx) wrote to a tensor of ctx; work on a copy")
-            value = value.mean(1) if value.dim() == 2 else value
             if not value.requires_grad:  # a constant has no gradient, and autograd would refuse to say so
                 return Measure(value, {name: torch.zeros_like(leaf) for name, leaf in leaves.items()})
             grads = torch.autograd.grad(value.sum(), list(leaves.values()), allow_unused=True)
@@ -101,11 +100,13 @@ class Gem(ABC):
         found = {name: torch.zeros_like(leaf) if g is None else g for (name, leaf), g in named}
         return Measure(value.detach(), found)
 
-    def _checked(self, value: object, samples: torch.Tensor) -> torch.Tensor:
-        """`value` if it is a loss per member or per sample; anything else would mix members or mean nothing."""
-        shapes = (samples.shape[:1], samples.shape)
-        if isinstance(value, torch.Tensor) and value.shape in shapes and value.is_floating_point():
-            return value
-        found = f"{tuple(value.shape)} {value.dtype}" if isinstance(value, torch.Tensor) else type(value).__name__
-        wanted = " or ".join(str(tuple(shape)) for shape in shapes)
-        raise GemError(f"gem {self.name}: forward(ctx) gave {found}; it must be a float tensor of shape {wanted}")
+
+def member_values(gem: Gem, ctx: GemContext) -> torch.Tensor:
+    """The loss of each member `[P]`, checked: anything else that `forward` gives would mix members or mean nothing."""
+    value: object = gem.forward(ctx)
+    shapes = (ctx.continues.shape[:1], ctx.continues.shape)
+    if isinstance(value, torch.Tensor) and value.shape in shapes and value.is_floating_point():
+        return value.mean(1) if value.dim() == 2 else value
+    found = f"{tuple(value.shape)} {value.dtype}" if isinstance(value, torch.Tensor) else type(value).__name__
+    wanted = " or ".join(str(tuple(shape)) for shape in shapes)
+    raise GemError(f"gem {gem.name}: forward(ctx) gave {found}; it must be a float tensor of shape {wanted}")
