@@ -1,7 +1,7 @@
 """Does C51 of this trainer learn as well as Tianshou's, on the same market with the same budget?
 
     python benchmarks/tianshou_parity.py --seeds 8                 # AR(1) bars, then the bundled real bars
-    python benchmarks/tianshou_parity.py --market ar1 --seeds 2 --updates 200      # a smoke run: under a processor minute
+    python benchmarks/tianshou_parity.py --market ar1 --seeds 2 --updates 200    # a smoke run, under a minute
 
 Needs `pip install tianshou==2.0.1 gymnasium` beside this package. Both sides run in one process on one thread, in
 blocks that alternate, and are judged by one function. The score of a run is its Sharpe ratio on the judge span, greedy,
