@@ -167,7 +167,16 @@ def test_what_cannot_be_used_is_refused_with_its_name(folder, reference):
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [('name = "Zero Gem"', "lower case"), ('inputs = ("weights",)', "inputs"), ("inputs = ()", "inputs")],
+    [
+        ('name = "Zero Gem"', "lower case"),
+        ('inputs = ("weights",)', "inputs"),
+        ("inputs = ()", "inputs"),
+        (
+            'inputs = ("trunk",); may_duplicate = ("noisynets",)',
+            "may_duplicate` must name features among spectral_norm",
+        ),
+        ('inputs = ("trunk",); may_duplicate = "iqn"', "may_duplicate"),
+    ],
 )
 def test_bad_declarations_are_refused(tmp_path, change, message):
     field = change.partition(" =")[0]

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from trainer.config import BUILTIN_GEMS
+from trainer.config import BUILTIN_GEMS, FEATURES
 from trainer.gems.contract import Gem, GemContext, GemError
 from trainer.gems.installed import installed_gems
 
@@ -93,6 +93,9 @@ def _checked(found: object, attribute: str, reference: str) -> type[Gem]:
     unknown = set(getattr(found, "inputs", ())) - CARRIERS
     if unknown or not getattr(found, "inputs", ()):
         raise GemError(f"gem {reference!r}: `inputs` must name tensors among {', '.join(sorted(CARRIERS))}")
+    repeats = found.may_duplicate
+    if isinstance(repeats, str) or not set(repeats) <= set(FEATURES):
+        raise GemError(f"gem {reference!r}: `may_duplicate` must name features among {', '.join(FEATURES)}")
     return found
 
 
