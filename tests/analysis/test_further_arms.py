@@ -123,3 +123,28 @@ def test_doses_of_one_gem_are_pairs_of_their_own(full):
     for row in pairs.itertuples():
         assert row.treatment == runs[row.config, f"wired-g10_temporal-{row.dose}", row.seed]
         assert row.control == runs[row.config, "base", row.seed]
+
+
+def unpacked(specs_of_packs):
+    """One run a trial, as `pack = "none"` plans it."""
+    for spec in specs_of_packs:
+        for member in spec.members:
+            arms = tuple(arm for arm in spec.arms if arm.name == member.arm)
+            key = f"{spec.key}-{member.arm}-s{member.seed}-f{member.fold}"
+            yield spec.model_copy(update={"key": key, "arms": arms, "members": (member,)})
+
+
+def test_arms_of_their_own_trials_are_compared_by_configuration_and_seed(tmp_path):
+    packs = [with_arms(spec, WIRED, WITHOUT) for spec in specs(configs=2, seeds=2, folds=1)]
+    trials = [spec.model_copy(update={"launch": launch}) for launch, spec in enumerate(unpacked(packs))]
+    write_experiment(tmp_path, trials)
+    found = analysis.load(tmp_path)
+    assert found.purity.state == "pure"
+    assert found.pairs["dose"].tolist() == [0.2] * 4
+    assert found.pairs[["control", "treatment"]].notna().all(axis=None)
+    base = found.trials["trial"].str.contains("-base-")
+    assert found.trials.loc[base, "sharpe"].notna().all()
+    assert found.trials.loc[~base, "sharpe"].isna().all()
+    assert {source.n for source in analysis.variance_sources(found) if source.source == "all runs"} == {4}
+    page = analysis.write_report(found, tmp_path / "page.html").read_text()
+    assert "4 runs, mean" in page
