@@ -1,0 +1,163 @@
+"""The watchdog: silent in a healthy trial, and each planted fault of the older trainer raises it."""
+
+import pytest
+import torch
+from tiny_trial import BASE, run, tiny_spec
+
+from trainer import aux_ops, health, loop, snapshots, step
+from trainer.config import ArmConfig, GemConfig
+from trainer.watchdog import INERT_EPOCHS, STUCK_EPOCHS
+
+LONG = {"epochs": 8, "updates_per_epoch": 6, "score_epochs": 1}
+
+
+def collapsing(monkeypatch, after=1, share=0.1):
+    """From the epoch `after` + 1 on every Q-gap is measured at a tenth of what it is."""
+    original, count = loop.measure_probe, iter(range(1000))
+
+    def measure(pack):
+        found = original(pack)
+        if next(count) > after:
+            found.gap.update({branch: gap * share for branch, gap in found.gap.items()})
+        return found
+
+    monkeypatch.setattr(loop, "measure_probe", measure)
+
+
+def alarms(market_file, **changes):
+    seen = run(tiny_spec(market_file, **(LONG | changes)))
+    return [record.columns["watchdog"][0] for record in seen.records], seen
+
+
+def test_a_healthy_trial_raises_nothing(market_file):
+    found, seen = alarms(market_file)
+    assert found == [""] * 9
+    assert all(line.endswith("watchdog [ok]") for record in seen.records for line in record.lines)
+
+
+def test_recovery_at_work_raises_nothing(market_file, monkeypatch):
+    collapsing(monkeypatch)
+    found, seen = alarms(market_file)
+    assert found == [""] * 9
+    assert seen.records[-1].columns["grad/distill/trunk"][0] > 0
+
+
+def add_at_the_epoch_boundary(monkeypatch):
+    """Bug 1: nothing within the step; the pull lands in the gradient when the epoch ends and is cleared away."""
+    original, end = step.distill, loop.end_epoch
+    zero = lambda pack, diagnose: torch.zeros(pack.size)
+    monkeypatch.setattr(step, "distill", zero)
+    monkeypatch.setattr(loop, "end_epoch", lambda pack, *a: (end(pack, *a), original(pack, False)))
+
+
+def bake_alpha_in(monkeypatch):
+    """Bug 2: the coefficient of the first launch, 0, is used for ever."""
+    original, baked = aux_ops.nk.distill_saxpy, []
+
+    def captured(gradient, params, best, signals, slots, alpha):
+        if not baked:
+            original(gradient.clone(), params, best, signals, slots, alpha)
+            baked.append(alpha.clone())
+        alpha.copy_(baked[0])
+        aux_ops.nk.saxpy(gradient, baked[0], params - best)
+
+    monkeypatch.setattr(aux_ops.nk, "distill_saxpy", captured)
+
+
+def gate_on_a_stuck_average(monkeypatch):
+    """Bug 3: the gate is handed an average that stays 0, so that no snapshot is ever accepted."""
+    stuck = lambda signals, counters: torch.zeros(signals.table.shape[0], dtype=torch.bool)
+    monkeypatch.setattr(snapshots, "accepts", stuck)
+
+
+@pytest.mark.parametrize("bug", [add_at_the_epoch_boundary, bake_alpha_in, gate_on_a_stuck_average])
+def test_each_fault_of_the_older_trainer_is_called_inert(market_file, monkeypatch, bug):
+    collapsing(monkeypatch)
+    bug(monkeypatch)
+    found, seen = alarms(market_file)
+    first = next(epoch for epoch, text in enumerate(found) if text)
+    assert all("INERT distill" in text for text in found[first:])
+    assert first == 2 + INERT_EPOCHS  # health is low from epoch 2 on, so epochs 3, 4 and 5 should have pulled
+    assert seen.records[-1].columns["grad/distill/trunk"][0] == 0
+    assert seen.records[-1].lines[0].endswith("watchdog [INERT distill]")
+
+
+def test_the_three_faults_leave_the_parameters_of_no_distillation(market_file, monkeypatch):
+    """What made them silent: the trial trains exactly as if the mechanism did not exist."""
+    off = ArmConfig(name="base", gems=BASE.gems, features_off=("distillation",))
+    with monkeypatch.context() as patch:
+        collapsing(patch)
+        without = alarms(market_file, arms=(off,))[1].checkpoint.tensors["online/params"]
+    with monkeypatch.context() as patch:
+        collapsing(patch)
+        ours = alarms(market_file)[1].checkpoint.tensors["online/params"]
+    assert not torch.equal(ours, without)
+    for bug in (add_at_the_epoch_boundary, bake_alpha_in, gate_on_a_stuck_average):
+        with monkeypatch.context() as patch:
+            collapsing(patch)
+            bug(patch)
+            assert torch.equal(alarms(market_file)[1].checkpoint.tensors["online/params"], without), bug.__name__
+
+
+def test_a_frozen_average_is_called_stuck(market_file, monkeypatch):
+    """The average of the older trainer: its update was behind `if false` and it stood at 0 while gaps moved."""
+    monkeypatch.setattr(health, "_average", lambda slot, value: None)
+    found, _ = alarms(market_file)
+    first = next(epoch for epoch, text in enumerate(found) if text)
+    assert first == STUCK_EPOCHS
+    for name in ("q_gap_ema_direction", "q_gap_ema_magnitude", "value_high"):
+        assert f"STUCK {name}" in found[-1]
+    assert "learning_health" not in found[-1]
+
+
+def test_health_that_stands_still_is_called_stuck_unless_it_is_full(market_file, monkeypatch):
+    original = loop.observe_q_gap
+
+    def frozen(signals, probe):
+        original(signals, probe)
+        signals["learning_health"].fill_(0.7)
+
+    monkeypatch.setattr(loop, "observe_q_gap", frozen)
+    found, _ = alarms(market_file)
+    assert found[-1] == "STUCK learning_health"
+
+
+def test_health_written_elsewhere_is_called_overridden(market_file, monkeypatch):
+    """The older trainer inflated it to 0.75 when its win rate was good."""
+    original, count = loop.train_epoch, iter(range(1, 100))
+
+    def inflate(pack):
+        original(pack)
+        if next(count) == 3:
+            pack.signals["learning_health"].fill_(0.75)
+
+    monkeypatch.setattr(loop, "train_epoch", inflate)
+    found, _ = alarms(market_file)
+    assert found[:3] == ["", "", ""]
+    assert all("OVERRIDDEN learning_health" in text for text in found[3:])
+
+
+def test_a_wired_gem_that_sends_nothing_is_called_inert(market_file, tmp_path):
+    file = tmp_path / "nothing.py"
+    file.write_text(
+        "from trainer.gems import Gem\n\nclass Nothing(Gem):\n    name = 'nothing'\n    inputs = ('trunk',)\n\n"
+        "    def forward(self, ctx):\n        return 0.0 * ctx.trunk.sum(-1)\n"
+    )
+    arm = ArmConfig(name="base", gems={f"{file}:Nothing": GemConfig(mode="wired")})
+    found, _ = alarms(market_file, arms=(arm,))
+    assert found[INERT_EPOCHS] == "INERT gem:nothing"
+
+
+def test_the_memory_of_the_watchdog_survives_a_resume(market_file, monkeypatch):
+    gate_on_a_stuck_average(monkeypatch)
+    spec = tiny_spec(market_file, **LONG)
+    with monkeypatch.context() as patch:
+        collapsing(patch)
+        whole = run(spec)
+    with monkeypatch.context() as patch:
+        collapsing(patch)
+        half = run(spec, stop_after=4)
+        rest = run(spec, start=half.checkpoint)
+    assert [r.columns["watchdog"] for r in half.records + rest.records] == [
+        r.columns["watchdog"] for r in whole.records
+    ]
