@@ -11,7 +11,8 @@ A user's gem is one small class:
             return -ctx.direction_q.var(-1)          # [P, B], or [P] for a batch statistic
 
 Its gradient is taken by autograd on the tensors named in `inputs`, and carried from there to the parameters by the
-network's own backward. A gem with a faster analytic gradient overrides `measure`.
+network's own backward. A gem with a faster analytic gradient overrides `measure`. `conformance.py` checks
+any gem.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Gem(ABC):
         """The loss in torch: per sample `[P, B]` (its batch mean counts) or per member `[P]`. Members must not mix."""
 
     def measure(self, ctx: GemContext) -> Measure:
-        """Value and gradients by autograd through `forward`."""
+        """Value and gradients by autograd through `forward`. An override leaves zeros where `ctx.active` is 0."""
         leaves = {name: getattr(ctx, name).detach().requires_grad_() for name in self.inputs}
         with torch.enable_grad():
             seen = replace(ctx, **leaves)

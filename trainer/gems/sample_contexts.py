@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields, replace
 import torch
 
 from trainer.gems.contract import GemContext
+from trainer.gems.registry import CARRIERS
 from trainer.params import DIRECTIONS
 
 TEMPERATURES = (0.5, 0.1, 2.0, 1.0)  # of member 0, 1, 2, 3
-SETTINGS = ("continues", "returns", "temperature", "active")  # fields that are no activation of the network
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,9 @@ def random_context(shape: Shape, dtype: torch.dtype = torch.float32, seed: int =
     g = torch.Generator().manual_seed(seed)
     lead = (shape.members, shape.batch)
     tensors: dict[str, torch.Tensor] = {}
-    for field in fields(GemContext):
-        if field.name not in SETTINGS:
-            drawn = torch.randn(*lead, *_width(field.name, shape), generator=g, dtype=torch.float64)
-            tensors[field.name] = drawn.abs() + 0.1 if _is_hidden(field.name) else drawn
+    for name in (field.name for field in fields(GemContext) if field.name in CARRIERS):
+        drawn = torch.randn(*lead, *_width(name, shape), generator=g, dtype=torch.float64)
+        tensors[name] = drawn.abs() + 0.1 if _is_hidden(name) else drawn
     tensors["continues"] = (torch.rand(*lead, generator=g) > 0.3).double()
     tensors["continues"][:, 0] = 1.0
     tensors["returns"] = torch.randn(*lead, generator=g, dtype=torch.float64)
@@ -65,7 +64,7 @@ def hostile_contexts() -> dict[str, GemContext]:
 
 def activations(ctx: GemContext) -> dict[str, torch.Tensor]:
     """The tensors of `ctx` that come from the network, by name."""
-    return {name: tensor for name, tensor in tensors_of(ctx).items() if name not in SETTINGS}
+    return {name: tensor for name, tensor in tensors_of(ctx).items() if name in CARRIERS}
 
 
 def tensors_of(ctx: GemContext) -> dict[str, torch.Tensor]:
