@@ -76,7 +76,7 @@ def test_recorded_norms_are_those_of_the_applied_parts(measured):
 
 
 def test_every_tensor_lies_in_a_reported_slice_and_is_reached(measured):
-    """A tensor outside every slice would leave the slices' squares short of the row's; one that nothing trains, zero."""
+    """A tensor outside every slice would leave the slices' squares short of the row's; an untrained one is zero."""
     pack, _, _ = measured
     norms = slice_norms(pack.rows, pack.starts).double()
     total = pack.rows.double().norm(dim=2)
@@ -107,9 +107,8 @@ def test_the_matrix_is_recorded_for_every_component(market_file):
         assert f"coefficient/{component.name}" in bare_record
         for part in SLICES:
             column = f"grad/{component.name}/{part}"
-            assert (
-                np.isnan(whole_record[column][0]) == np.isnan(bare_record[column][0]) == (part not in component.reach)
-            )
+            missing = np.isnan(whole_record[column][0]), np.isnan(bare_record[column][0])
+            assert missing == (part not in component.reach,) * 2
             if part in component.reach and component.feature:
                 assert bare_record[column][0] == 0.0, column
     assert {c.name for c in FIXED} == set(NINE) - {"pred"}
@@ -130,7 +129,7 @@ def test_every_loss_has_value_coefficient_and_gradient_wired_or_not(market_file)
 
 
 def test_cql_is_scaled_to_its_budget():
-    """coefficient x min(1, budget x |c51_bs| / |cql|): 0.5 x 2 = 1 is the limit of the raw norm; closed is exactly 0."""
+    """coefficient x min(1, budget x |c51_bs| / |cql|): 0.5 x 2 = 1 limits the raw norm; closed is exactly 0."""
     signals = Signals(4, (), torch.device("cpu"))
     signals["cql_budget"].fill_(0.5)
     signals["cql_coefficient"].copy_(torch.tensor([0.1, 0.1, 0.0, 0.1]))

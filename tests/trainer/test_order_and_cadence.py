@@ -54,7 +54,7 @@ def logged(monkeypatch, calls):
 
 
 def test_order_of_a_step(market_file, tmp_path, monkeypatch):
-    """walk -> forward, losses -> CQL, distillation, G12, G6, G10, a user's gem -> Adam, whatever order is configured."""
+    """Forward, losses, then CQL, distillation, G12, G6, G10, a user's gem, then Adam, whatever order is configured."""
     file = tmp_path / "mine.py"
     file.write_text(USER_GEM)
     names = [f"{file}:Mine", "g10_temporal", "g6_branch_indep", "g12_predictive"]

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from planted_faults import FAULTS, gate_on_a_stuck_average
 from tiny_trial import BASE, run, tiny_spec
 
-from trainer import aux_ops, health, loop, snapshots, step
+from trainer import health, loop
 from trainer.config import ArmConfig, GemConfig
 from trainer.watchdog import INERT_EPOCHS, STUCK_EPOCHS
 
@@ -42,38 +43,10 @@ def test_recovery_at_work_raises_nothing(market_file, monkeypatch):
     assert seen.records[-1].columns["grad/distill/trunk"][0] > 0
 
 
-def add_at_the_epoch_boundary(monkeypatch):
-    """Bug 1: nothing within the step; the pull lands in the gradient when the epoch ends and is cleared away."""
-    original, end = step.distill, loop.end_epoch
-    zero = lambda pack, diagnose: torch.zeros(pack.size)
-    monkeypatch.setattr(step, "distill", zero)
-    monkeypatch.setattr(loop, "end_epoch", lambda pack, *a: (end(pack, *a), original(pack, False)))
-
-
-def bake_alpha_in(monkeypatch):
-    """Bug 2: the coefficient of the first launch, 0, is used for ever."""
-    original, baked = aux_ops.nk.distill_saxpy, []
-
-    def captured(gradient, params, best, signals, slots, alpha):
-        if not baked:
-            original(gradient.clone(), params, best, signals, slots, alpha)
-            baked.append(alpha.clone())
-        alpha.copy_(baked[0])
-        aux_ops.nk.saxpy(gradient, baked[0], params - best)
-
-    monkeypatch.setattr(aux_ops.nk, "distill_saxpy", captured)
-
-
-def gate_on_a_stuck_average(monkeypatch):
-    """Bug 3: the gate is handed an average that stays 0, so that no snapshot is ever accepted."""
-    stuck = lambda signals, counters: torch.zeros(signals.table.shape[0], dtype=torch.bool)
-    monkeypatch.setattr(snapshots, "accepts", stuck)
-
-
-@pytest.mark.parametrize("bug", [add_at_the_epoch_boundary, bake_alpha_in, gate_on_a_stuck_average])
+@pytest.mark.parametrize("bug", FAULTS)
 def test_each_fault_of_the_older_trainer_is_called_inert(market_file, monkeypatch, bug):
     collapsing(monkeypatch)
-    bug(monkeypatch)
+    FAULTS[bug](monkeypatch.setattr)
     found, seen = alarms(market_file)
     first = next(epoch for epoch, text in enumerate(found) if text)
     assert all("INERT distill" in text for text in found[first:])
@@ -92,11 +65,11 @@ def test_the_three_faults_leave_the_parameters_of_no_distillation(market_file, m
         collapsing(patch)
         ours = alarms(market_file)[1].checkpoint.tensors["online/params"]
     assert not torch.equal(ours, without)
-    for bug in (add_at_the_epoch_boundary, bake_alpha_in, gate_on_a_stuck_average):
+    for name, bug in FAULTS.items():
         with monkeypatch.context() as patch:
             collapsing(patch)
-            bug(patch)
-            assert torch.equal(alarms(market_file)[1].checkpoint.tensors["online/params"], without), bug.__name__
+            bug(patch.setattr)
+            assert torch.equal(alarms(market_file)[1].checkpoint.tensors["online/params"], without), name
 
 
 def test_a_frozen_average_is_called_stuck(market_file, monkeypatch):
@@ -149,7 +122,7 @@ def test_a_wired_gem_that_sends_nothing_is_called_inert(market_file, tmp_path):
 
 
 def test_the_memory_of_the_watchdog_survives_a_resume(market_file, monkeypatch):
-    gate_on_a_stuck_average(monkeypatch)
+    gate_on_a_stuck_average(monkeypatch.setattr)
     spec = tiny_spec(market_file, **LONG)
     with monkeypatch.context() as patch:
         collapsing(patch)
