@@ -1,6 +1,6 @@
-"""Does the distillation bring a collapsed Q-gap back? Paired seeds, criteria fixed beforehand, each old fault beside it.
+"""Does the distillation bring a collapsed Q-gap back? Paired seeds, fixed criteria, each old fault beside it.
 
-    python benchmarks/collapse.py --seeds 32 --device cuda --plot collapse.png --json collapse.json
+    python benchmarks/collapse.py --seeds 32 --device cuda --record collapse.json --plot collapse.png
 
 The configuration was chosen on seeds 1000 to 1015; the report runs on seeds 0 and up. docs/collapse.md says what the
 figures mean and what they do not.
@@ -121,9 +121,18 @@ def gather(seeds: range, device: str, jobs: int) -> dict[str, dict[str, np.ndarr
     return arms
 
 
-def report(arms: dict[str, dict[str, np.ndarray]]) -> dict[str, Any]:
-    """Print the table and return its figures."""
-    base, figures = arms[NONE], {}
+def write(path: Path, arms: dict[str, dict[str, np.ndarray]]) -> None:
+    path.write_text(json.dumps({arm: {n: v.tolist() for n, v in columns.items()} for arm, columns in arms.items()}))
+
+
+def read(path: Path) -> dict[str, dict[str, np.ndarray]]:
+    stored = json.loads(path.read_text())
+    return {arm: {name: np.array(values) for name, values in columns.items()} for arm, columns in stored.items()}
+
+
+def report(arms: dict[str, dict[str, np.ndarray]]) -> None:
+    """Print the table."""
+    base = arms[NONE]
     gone = collapsed(relative_gap(base["q_gap"]))
     base_sharpe = base["eval/judge/sharpe"][-TRAINER.score_epochs :].mean(0)
     print(f"{'arm':32s} {'collapsed':27s} {'recovered':27s} McNemar against none   alarm   judge Sharpe, minus none")
@@ -140,13 +149,8 @@ def report(arms: dict[str, dict[str, np.ndarray]]) -> dict[str, Any]:
             f"{name:32s} {proportion(flags)} {proportion(back)} {test:22s} {alarmed:5d}   "
             f"{mean_interval(sharpe)}; {difference}"
         )
-        figures[name] = {
-            "collapsed": flags.tolist(), "recovered": back.tolist(), "mcnemar": [saved, lost, p], "alarmed": alarmed,
-            "same_bits_as_none": same, "judge_sharpe": sharpe.tolist(), "q_gap": columns["q_gap"].tolist(),
-        }  # fmt: skip
     both = gone & recovered(relative_gap(arms[OURS]["q_gap"]))
     print(f"of {int(gone.sum())} seeds that collapse without distillation, ours recovers {int(both.sum())}")
-    return figures
 
 
 def plot(arms: dict[str, dict[str, np.ndarray]], path: Path) -> None:
@@ -178,14 +182,17 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=1, help="packs at a time; one for each arm at most")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--record", type=Path, help="where the trajectories go, or come from with --load")
+    parser.add_argument("--load", action="store_true", help="report what --record holds, train nothing")
+    parser.add_argument("--train-only", action="store_true", help="write --record and report nothing")
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    arms = gather(seeds, options.device, options.jobs)
-    figures = report(arms)
-    if options.json:
-        options.json.write_text(json.dumps(figures))
+    arms = read(options.record) if options.load else gather(seeds, options.device, options.jobs)
+    if options.record and not options.load:
+        write(options.record, arms)
+    if not options.train_only:
+        report(arms)
     if options.plot:
         plot(arms, options.plot)
 

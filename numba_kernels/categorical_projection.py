@@ -90,8 +90,8 @@ def categorical_projection(p, reward, discount, support, out) -> None:
     """out_i = sum_j [1 - |clip(r + g z_j, z_1, z_K) - z_i| / dz]_0^1 p_j (Bellemare, Dabney, Munos 2017, Algorithm 1).
 
     p, out: float32[P, B, K]; reward (n-step return), discount (gamma^m, 0 after termination): float32[P, B]; support:
-    float32[P, K], each lane's own, equally spaced and rising. Sums run over j in order, by fused multiply-add. Mass is kept to rounding,
-    also where a shifted atom falls on an atom or outside the support. A NaN or infinity makes its own sample NaN. Same
-    bits on every backend.
+    float32[P, K], each lane's own, equally spaced and rising. Sums run over j in order, by fused multiply-add. Mass is
+    kept to rounding, also where a shifted atom falls on an atom or outside the support. A NaN or infinity makes its own
+    sample NaN. Same bits on every backend.
     """
     OPERATION(p, reward, discount, support, out)

@@ -6,13 +6,12 @@ ever the value it had at capture; read from device memory, it follows the table 
 
 from __future__ import annotations
 
-import math
-
 from numba import float32, int32
 
+from . import recovery
 from .argument import declare
-from .cpu_target import cpu_kernel
-from .cuda_target import cuda, cuda_kernel, fma
+from .cpu_target import cpu_kernel, for_cpu
+from .cuda_target import cuda, cuda_kernel, fma, for_cuda
 from .fma import cpu_fma
 from .launch import CudaKernel, Launch
 from .operation import Operation
@@ -22,6 +21,7 @@ ARGUMENTS = declare(
     "gradient: float32[P, T], params: float32[P, T], best: float32[P, T], signals: float32[P, S], slots: int64[4], "
     "alpha: float32[P]"
 )
+_pull_cuda, _pull_cpu = for_cuda(recovery).pull, for_cpu(recovery).pull
 
 
 @cuda_kernel(BLOCK)
@@ -30,11 +30,7 @@ def distill_saxpy_kernel(gradient, params, best, signals, slots, alpha):
     lane = int32(cuda.blockIdx.x)
     i = int32(cuda.blockIdx.y) * int32(BLOCK) + int32(cuda.threadIdx.x)
     health, largest = signals[lane, slots[0]], signals[lane, slots[1]]
-    limit, armed = signals[lane, slots[2]], signals[lane, slots[3]]
-    pull = float32(0.0)
-    if armed != float32(0.0) and limit > float32(0.0) and not health >= limit:
-        share = float32(1.0) if math.isnan(health) else min((limit - health) / limit, float32(1.0))
-        pull = largest * share
+    pull = _pull_cuda(health, largest, signals[lane, slots[2]], signals[lane, slots[3]])
     if i == 0:
         alpha[lane] = pull
     if pull != float32(0.0) and i < gradient.shape[1]:
@@ -45,11 +41,7 @@ def distill_saxpy_kernel(gradient, params, best, signals, slots, alpha):
 def distill_saxpy_cpu(gradient, params, best, signals, slots, alpha):
     for lane in range(gradient.shape[0]):
         health, largest = signals[lane, slots[0]], signals[lane, slots[1]]
-        limit, armed = signals[lane, slots[2]], signals[lane, slots[3]]
-        pull = float32(0.0)
-        if armed != float32(0.0) and limit > float32(0.0) and not health >= limit:
-            share = float32(1.0) if math.isnan(health) else min((limit - health) / limit, float32(1.0))
-            pull = float32(largest * share)
+        pull = _pull_cpu(health, largest, signals[lane, slots[2]], signals[lane, slots[3]])
         alpha[lane] = pull
         if pull == float32(0.0):
             continue
@@ -62,7 +54,7 @@ KERNEL = CudaKernel(distill_saxpy_kernel, ARGUMENTS, BLOCK)
 
 def launches(*tensors):
     lanes, total = tensors[0].shape
-    return [Launch(KERNEL, (lanes, -(-total // BLOCK)), tensors)]
+    return [Launch(KERNEL, (lanes, max(1, -(-total // BLOCK))), tensors)]  # alpha is written for an empty row too
 
 
 OPERATION = Operation("distill_saxpy", ARGUMENTS, distill_saxpy_cpu, launches, (KERNEL,))

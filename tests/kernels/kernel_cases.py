@@ -86,7 +86,7 @@ def saxpy(g, lanes, size):
 
 def distill_saxpy(g, lanes, size):
     rows = [normal(g, lanes, 41 * size) for _ in range(3)]
-    signals = torch.tensor([[7.0, 0.2, 0.5, 1.0, 0.3]]).repeat(lanes, 1)  # health third last: half of the limit and more
+    signals = torch.tensor([[7.0, 0.2, 0.5, 1.0, 0.3]]).repeat(lanes, 1)  # health 0.2 below a limit of 0.5
     signals[:, 1] += 0.1 * torch.rand(lanes, generator=g)
     return [*rows, signals, torch.tensor([1, 4, 2, 3]), torch.zeros(lanes)]
 
