@@ -17,7 +17,7 @@ from trainer.gems.contract import Gem, GemContext
 from trainer.gems.registry import component_name
 from trainer.losses.cql import cql_loss
 from trainer.measurement import shared, slice_norms, whole
-from trainer.network import Activations, action_values, backward, forward, logits_gradient, predict
+from trainer.network import Activations, action_values, backward, forward, logits_gradient, predict, valued
 from trainer.pack import Pack
 from trainer.sources import Forwarded
 
@@ -27,10 +27,14 @@ def cql(pack: Pack, done: Forwarded, reference: torch.Tensor) -> tuple[torch.Ten
 
     `reference` `[P]` is |c51_bs|.
     """
-    act, batch, support = done.act, done.batch, pack.support
-    values = action_values(act.direction_logits, support), action_values(act.magnitude_logits, support)
-    loss = cql_loss(*values, batch.direction, batch.magnitude)
-    entries = entry_gradients({"direction_q": loss.direction_q, "magnitude_q": loss.magnitude_q}, act, support)
+    act, batch = done.act, done.batch
+    direction_q, direction_back = valued(act.direction_logits, pack.support)
+    magnitude_q, magnitude_back = valued(act.magnitude_logits, pack.support)
+    loss = cql_loss(direction_q, magnitude_q, batch.direction, batch.magnitude)
+    entries = {
+        "direction_logits": direction_back(loss.direction_q),
+        "magnitude_logits": magnitude_back(loss.magnitude_q),
+    }
     backward(done.online.weights, done.online.norm, act, entries, pack.row_views["cql"])
     row = pack.row("cql").masked_fill_(~pack.signals.uses("cql")[:, None], 0.0)
     coefficient = cql_scale(whole(slice_norms(row[None], pack.starts)[0]), reference, pack.signals)

@@ -10,6 +10,7 @@ autograd is its oracle in the tests.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -102,11 +103,16 @@ def action_values(logits: torch.Tensor, support: torch.Tensor) -> torch.Tensor:
     return (torch.softmax(logits, -1) * atoms_of(support)).sum(-1)
 
 
-def logits_gradient(logits: torch.Tensor, support: torch.Tensor, d_values: torch.Tensor) -> torch.Tensor:
-    """d loss / d logits from d loss / d action values: p_i (z_i - q) dq."""
+def valued(logits: torch.Tensor, support: torch.Tensor) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
+    """Action values, and the map from d loss / d action values to d loss / d logits: p_i (z_i - q) dq."""
     p, atoms = torch.softmax(logits, -1), atoms_of(support)
-    q = (p * atoms).sum(-1, keepdim=True)
-    return p * (atoms - q) * d_values.unsqueeze(-1)
+    q = (p * atoms).sum(-1)
+    return q, lambda d_values: p * (atoms - q.unsqueeze(-1)) * d_values.unsqueeze(-1)
+
+
+def logits_gradient(logits: torch.Tensor, support: torch.Tensor, d_values: torch.Tensor) -> torch.Tensor:
+    """d loss / d logits from d loss / d action values."""
+    return valued(logits, support)[1](d_values)
 
 
 def predict(w: Weights, trunk: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ import torch
 from trainer import draws
 from trainer.heads import ensemble
 from trainer.losses.ensemble import disagreement
-from trainer.network import Activations, action_values, atoms_of, forward
+from trainer.network import Activations, atoms_of, forward
 from trainer.pack import Pack
 from trainer.params import TARGETS
 
@@ -60,9 +60,9 @@ def measure_probe(pack: Pack) -> Probe:
     rows = probe_rows(pack)[..., None].expand(-1, -1, TARGETS).flatten(1)
     last = torch.arange(TARGETS, device=pack.device).repeat(PROBE_STATES).expand(pack.size, -1)
     act = forward(pack.online.weights, pack.online.norm(), pack.market.observe(rows, last))
-    logits = {branch: getattr(act, f"{branch}_logits") for branch in BRANCHES}
-    values = {branch: action_values(logits[branch], pack.support) for branch in BRANCHES}
-    low, high, edge = distribution_range(logits, pack.support)
+    p = {branch: torch.softmax(getattr(act, f"{branch}_logits"), -1) for branch in BRANCHES}
+    values = {branch: (p[branch] * atoms_of(pack.support)).sum(-1) for branch in BRANCHES}
+    low, high, edge = distribution_range(p, pack.support)
     return Probe(
         gap={branch: action_gap(values[branch]) for branch in BRANCHES},
         entropy={branch: greedy_entropy(values[branch]) for branch in BRANCHES},
@@ -97,17 +97,17 @@ def dormant_share(activations: torch.Tensor) -> torch.Tensor:
 
 
 def distribution_range(
-    logits: dict[str, torch.Tensor], support: torch.Tensor
+    p: dict[str, torch.Tensor], support: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Low and high end of the pooled return distributions, and the mass on the two end atoms. `[P]` each.
+    """Low and high end of the pooled distributions `[P, N, A, K]`, and the mass on the two end atoms. `[P]` each.
 
     Mass that piles up at an end raises the standard deviation, so the range then reaches beyond the support.
     """
-    p = torch.stack([torch.softmax(branch, -1).mean((1, 2)) for branch in logits.values()]).mean(0)
+    pooled = torch.stack([branch.mean((1, 2)) for branch in p.values()]).mean(0)
     atoms = atoms_of(support)[:, 0, 0]
-    mean = (p * atoms).sum(-1)
-    deviation = (p * (atoms - mean[:, None]).square()).sum(-1).sqrt()
-    return mean - SPREAD * deviation, mean + SPREAD * deviation, p[:, 0] + p[:, -1]
+    mean = (pooled * atoms).sum(-1)
+    deviation = (pooled * (atoms - mean[:, None]).square()).sum(-1).sqrt()
+    return mean - SPREAD * deviation, mean + SPREAD * deviation, pooled[:, 0] + pooled[:, -1]
 
 
 def ensemble_disagreement(pack: Pack, act: Activations) -> torch.Tensor:

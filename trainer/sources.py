@@ -73,10 +73,8 @@ def forward_batch(pack: Pack) -> Forwarded:
 def c51(pack: Pack, done: Forwarded) -> C51Loss:
     """Write the raw row of C51, before its budget."""
     batch = done.batch
-    later, valued = done.later, done.valued
-    p = next_distribution(
-        later.direction_logits, later.magnitude_logits, valued.direction_logits, valued.magnitude_logits, pack.support
-    )
+    valued, chosen = done.valued, (done.next_direction, done.next_magnitude)
+    p = next_distribution(valued.direction_logits, valued.magnitude_logits, *chosen)
     m = project(p, batch.returns, batch.discount, pack.support)
     logits = done.act.direction_logits, done.act.magnitude_logits
     loss = c51_loss(*logits, batch.direction, batch.magnitude, m, batch.weight)

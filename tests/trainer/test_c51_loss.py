@@ -6,6 +6,7 @@ import torch
 from lanes import assert_members_independent
 
 from trainer.losses.c51 import FLAT, c51_loss, make_support, next_distribution, project, select
+from trainer.network import action_values
 
 ATOMS = torch.tensor([0.5, 1.0, 1.5])
 NOW = [[0, 9, 0], [9, 0, 9], [0, 9, 0], [9, 9, 0], [9, 0, 9]]
@@ -180,7 +181,7 @@ def test_target_members_are_independent():
 
     def target(direction_logits, magnitude_logits, reward, support):
         online, other = (direction_logits, magnitude_logits), (magnitude_logits, direction_logits)
-        p = next_distribution(*online, *other, support)
+        p = next_distribution(*other, *(action_values(logits, support).argmax(-1) for logits in online))
         return p, project(p, reward, 0.5 * reward, support)
 
     assert_members_independent(target, direction_logits, magnitude_logits, weight, supports)
@@ -217,24 +218,33 @@ SUPPORT = make_support(1.0, 3, torch.device("cpu"))
 LOW, MIDDLE, HIGH = range(3)
 
 
+def greedy(online):
+    """What the online network would choose."""
+    return action_values(online, SUPPORT).argmax(-1)
+
+
 def test_the_online_network_selects_and_the_target_network_evaluates():
     online, other = branch(LOW, MIDDLE, HIGH), branch(HIGH, HIGH, LOW)  # online: long; target would rather not
-    p = next_distribution(online, online, other, other, SUPPORT)
+    p = next_distribution(other, other, greedy(online), greedy(online))
     torch.testing.assert_close(p[0, 0], torch.tensor([1.0, 0.0, 0.0]))
-    p = next_distribution(other, other, online, online, SUPPORT)  # a tie between short and flat: the first is taken
+    p = next_distribution(
+        online, online, greedy(other), greedy(other)
+    )  # a tie between short and flat: the first is taken
     torch.testing.assert_close(p[0, 0], torch.tensor([1.0, 0.0, 0.0]))
 
 
 def test_next_distribution_is_the_mixture_of_the_branches():
     """The mean target of branching: greedy branch values -1 and 1 give 0, and the mass stays 1."""
     online = branch(LOW, MIDDLE, HIGH)
-    p = next_distribution(online, online, branch(LOW, LOW, LOW), branch(HIGH, HIGH, HIGH), SUPPORT)
+    p = next_distribution(branch(LOW, LOW, LOW), branch(HIGH, HIGH, HIGH), greedy(online), greedy(online))
     torch.testing.assert_close(p[0, 0], torch.tensor([0.5, 0.0, 0.5]))
 
 
 def test_next_flat_stands_alone():
     online_direction, online_magnitude = branch(LOW, HIGH, LOW), branch(LOW, MIDDLE, HIGH)
-    p = next_distribution(online_direction, online_magnitude, branch(LOW, LOW, LOW), branch(HIGH, HIGH, HIGH), SUPPORT)
+    p = next_distribution(
+        branch(LOW, LOW, LOW), branch(HIGH, HIGH, HIGH), greedy(online_direction), greedy(online_magnitude)
+    )
     torch.testing.assert_close(p[0, 0], torch.tensor([1.0, 0.0, 0.0]))
 
 

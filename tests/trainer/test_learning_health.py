@@ -75,9 +75,9 @@ def test_value_range_starts_at_the_first_and_moves_by_its_rate():
 
 def test_range_of_a_distribution():
     """Half the mass at -1, half at 1: mean 0, deviation 1, so -3 to 3, and all of it on the end atoms."""
-    logits = torch.tensor([0.0, -100.0, 0.0]).expand(1, 2, 3, 3)
+    p = torch.tensor([0.5, 0.0, 0.5]).expand(1, 2, 3, 3)
     support = torch.tensor([[-1.0, 0.0, 1.0]])
-    low, high, edge = distribution_range({"direction": logits, "magnitude": logits}, support)
+    low, high, edge = distribution_range({"direction": p, "magnitude": p}, support)
     assert (low.item(), high.item(), edge.item()) == pytest.approx((-3.0, 3.0, 1.0))
 
 

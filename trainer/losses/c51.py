@@ -15,7 +15,6 @@ import torch
 
 import numba_kernels as nk
 from trainer.losses.branches import FLAT
-from trainer.network import action_values
 
 
 def make_support(v_max: float, atoms: int, device: torch.device, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -30,17 +29,14 @@ def select(per_action: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
 
 
 def next_distribution(
-    direction_logits: torch.Tensor,
-    magnitude_logits: torch.Tensor,
-    target_direction_logits: torch.Tensor,
-    target_magnitude_logits: torch.Tensor,
-    support: torch.Tensor,
+    direction_logits: torch.Tensor, magnitude_logits: torch.Tensor, direction: torch.Tensor, magnitude: torch.Tensor
 ) -> torch.Tensor:
-    """The target network's distribution `[P, B, K]` at the online network's greedy next action; `support` `[P, K]`."""
-    direction = action_values(direction_logits, support).argmax(-1)
-    magnitude = action_values(magnitude_logits, support).argmax(-1)
-    p_direction = torch.softmax(select(target_direction_logits, direction), -1)
-    p_magnitude = torch.softmax(select(target_magnitude_logits, magnitude), -1)
+    """The target network's distribution `[P, B, K]` at the online network's greedy next action.
+
+    The logits `[P, B, A, K]` are the target network's, the action int64 `[P, B]` is of `trainer.explore.greedy`.
+    """
+    p_direction = torch.softmax(select(direction_logits, direction), -1)
+    p_magnitude = torch.softmax(select(magnitude_logits, magnitude), -1)
     mixture = 0.5 * (p_direction + p_magnitude)
     return torch.where((direction == FLAT)[..., None], p_direction, mixture)
 
