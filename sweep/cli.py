@@ -133,6 +133,50 @@ def check_gem(
         raise typer.Exit(SOME_TRIALS_FAILED)
 
 
+@app.command()
+def wiring(
+    gem: Annotated[list[str] | None, typer.Option(help="A gem of yours to add, such as my_gem.py:MyGem.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the page docs/wiring.md.")] = False,
+) -> None:
+    """Which component reaches what, when, behind which gate, and the function that writes it."""
+    from rich.console import Console
+
+    from trainer.wiring import WiringError, read_wiring
+    from trainer.wiring_page import markdown as page
+    from trainer.wiring_page import print_wiring
+
+    try:
+        found = read_wiring(gem or [])
+    except WiringError as error:
+        raise SweepError(str(error)) from None
+    if markdown:
+        print(page(found), end="")
+    else:
+        print_wiring(found, Console())
+
+
+@app.command()
+def smoke(
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="EXPERIMENT", help="Folder of an earlier experiment: only new failures count."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the experiment.")] = None,
+    storage: Annotated[str | None, typer.Option(help="Folder of all experiments.")] = None,
+) -> None:
+    """Run a small fixed trial and five checks on its records; tell new failures from old ones."""
+    from rich.console import Console
+
+    from sweep.smoke import failed, print_rows
+    from sweep.smoke import smoke as run_smoke
+
+    folder, rows = run_smoke(name, storage, against)
+    print_rows(rows, against, Console())
+    print(f"records: {folder}")
+    if failed(rows):
+        raise typer.Exit(SOME_TRIALS_FAILED)
+
+
 @app.command("config")
 def show_config() -> None:
     """Print the default configuration with comments, to start from."""
