@@ -42,8 +42,16 @@ def prefer(
 def explore(
     direction: torch.Tensor, magnitude: torch.Tensor, probability: torch.Tensor, u: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A uniform pair instead of the preferred one with `probability` `[P]`; `u` `[P, 3, E]`: coin and two choices."""
-    random = u[:, 0] < probability[:, None]
+    """In each branch on its own, a uniform choice instead of the preferred one with `probability` `[P]`.
+
+    `u` `[P, 4, E]`: coin and choice of the direction, coin and choice of the magnitude. With one coin for both, another
+    size would only ever be tried together with a random direction, where no size is better than another, and the
+    magnitude branch would never leave the first size it liked.
+    """
+    limit = probability[:, None]
     random_direction = (u[:, 1] * DIRECTIONS).long().clamp_(max=DIRECTIONS - 1)
-    random_magnitude = (u[:, 2] * MAGNITUDES).long().clamp_(max=MAGNITUDES - 1)
-    return torch.where(random, random_direction, direction), torch.where(random, random_magnitude, magnitude)
+    random_magnitude = (u[:, 3] * MAGNITUDES).long().clamp_(max=MAGNITUDES - 1)
+    return (
+        torch.where(u[:, 0] < limit, random_direction, direction),
+        torch.where(u[:, 2] < limit, random_magnitude, magnitude),
+    )

@@ -38,7 +38,7 @@ def walk(pack: Pack) -> None:
     trainer, walks, bars = pack.spec.trainer, pack.walks, pack.counters["bars"].clone()
     noisy = side(pack, pack.online, draws.NOISE_WALK, bars)
     preferred = prefer(pack, noisy.weights, noisy.norm, pack.market.observe(walks.row, walks.target))
-    u = pack.draws.uniform(draws.EXPLORE, bars, 3, trainer.environments)
+    u = pack.draws.uniform(draws.EXPLORE, bars, 4, trainer.environments)
     direction, magnitude = explore(*preferred, pack.signals["epsilon"], u)
     row, before = walks.row.clone(), walks.target.clone()
     reward, flags, ended = advance(pack.market, walks, target_of(direction, magnitude), pack.signals["episode_bars"])
