@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from sweep import experiment
 from sweep.config import SweepConfig
 from sweep.errors import SweepError
-from sweep.run import usable_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +75,7 @@ def smoke_config(name: str | None = None, storage: str | None = None) -> SweepCo
         "trainer": TRAINER,
         "arms": {"further": [{"wired": "g12_predictive"}]},
         "sweep": {
-            "name": name or experiment.free_name(place, usable_name(FALLBACK)),
+            "name": name or experiment.free_name(place, FALLBACK),
             "label": "smoke, not evidence",
             "storage": str(place),
             "trials": 1,
