@@ -169,9 +169,9 @@ def settings(**changes: Any) -> TrainerConfig:
 # Without costs a position has no consequence beyond its bar, so a short horizon is enough; with them it must hold.
 SHORT: dict[str, Any] = {"discount": 0.5, "n_step": 1, "market": FREE}
 EXPERIMENTS = {
-    "leak": Experiment(8, settings(updates_per_epoch=250, environments=32, **SHORT), leak_of, one_fold, judge_leak),
+    "leak": Experiment(8, settings(updates_per_epoch=500, environments=32, **SHORT), leak_of, one_fold, judge_leak),
     "ar1": Experiment(
-        10, settings(updates_per_epoch=150, environments=64, batch_size=256, **SHORT), ar1_of, one_fold, judge_ar1
+        10, settings(updates_per_epoch=300, environments=64, batch_size=256, **SHORT), ar1_of, one_fold, judge_ar1
     ),
     "noise": Experiment(
         16, settings(updates_per_epoch=250, environments=64, batch_size=128), noise_of, fold_each, judge_noise
