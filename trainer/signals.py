@@ -35,7 +35,7 @@ SLOTS = (
     Slot("epsilon_start", "probability", 0.0, "config"),
     Slot("epsilon_end", "probability", 0.0, "config"),
     Slot("epsilon_decay_updates", "updates", 0.0, "config"),
-    Slot("epsilon", "probability", 1.0, "explore.epsilon"),
+    Slot("epsilon", "probability", 1.0, "schedules.write_schedules"),
     Slot("c51_budget", "applied norms", 0.0, "config"),
     Slot("learning_health", "1", 1.0, "health.observe_q_gap"),  # slot 12 by the convention of the older trainer
     Slot("q_gap", "train volatilities", 0.0, "health.observe_q_gap"),
