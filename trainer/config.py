@@ -128,8 +128,8 @@ class CQLConfig(Frozen):
 class DistillationConfig(Frozen):
     """Pull towards the best snapshot while learning health is low."""
 
-    alpha_max: Weight = 0.1  # gradient per unit of parameter distance at health 0
-    health_on: Fraction = 0.5  # below this health it pulls
+    alpha_max: Weight = 0.5  # gradient per unit of parameter distance at health 0
+    health_on: Fraction = 0.3  # below this health it pulls
     ring: Annotated[int, Field(ge=1, le=64)] = 4  # accepted snapshots kept; the largest Q-gap teaches
 
 

@@ -208,7 +208,8 @@ def gem_component(gem: Gem) -> Component:
     """The gem's line of the decomposition; its reach follows from the tensors that it names."""
     entries = [name.removeprefix("next_").replace("_q", "_logits") for name in gem.inputs]
     reached = {part for entry in entries for part in REACH[entry]}
-    source = f"{type(gem).__module__}:{type(gem).__qualname__}.forward"
+    method = "forward" if type(gem).measure is Gem.measure else "measure"
+    source = f"{type(gem).__module__}:{type(gem).__qualname__}.{method}"
     reach = tuple(s for s in SLICES if s in reached)
     return Component(component_name(gem.name), reach, "aux_ops", (f"gem/{gem.name}/wired",), source)
 

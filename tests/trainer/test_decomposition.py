@@ -18,7 +18,7 @@ WIRED = ArmConfig(
     gems=gem_modes(g10_temporal="wired", g6_branch_indep="wired")
     | {"g12_predictive": GemConfig(mode="wired", dose=0.5)},
 )
-MEMBERS = ["base 0 0", "wired 0 0", "off 1 1"]
+MEMBERS = ["base 1 0", "wired 1 0", "off 2 1"]
 
 
 def armed(pack, health=0.1):
