@@ -7,11 +7,13 @@ import pytest
 from tiny_trial import run, tiny_spec
 
 from trainer import loop, step
-from trainer.columns import ACTIONS, SPANS
-from trainer.config import BUILTIN_GEMS
+from trainer.columns import ACTION_COLUMNS, SPANS
+from trainer.components import NINE
+from trainer.config import BUILTIN_GEMS, FEATURES
 from trainer.data.source import load_table
-from trainer.measurement import slice_norms
+from trainer.measurement import LOSSES, slice_norms
 from trainer.params import SLICES
+from trainer.probe import BRANCHES, LAYERS
 from trainer.sharpe import FLOOR, iqm, sharpe
 from trainer.signals import COUNTERS, SLOTS
 
@@ -30,16 +32,19 @@ def last(seen):
 
 def promised():
     """Column names that readers rely on."""
-    names = {"trial", "config", "arm", "seed", "fold", "member", "epoch", "updates", "status", "frozen_at", "loss/c51"}
-    components = ["c51", "c51_bs", "pred", "gem:g6_branch_indep", "gem:g10_temporal"]
+    names = {"trial", "config", "arm", "seed", "fold", "member", "epoch", "updates", "status", "frozen_at"}
+    components = [*NINE, "gem:g6_branch_indep", "gem:g10_temporal"]
     names |= {f"grad/{component}/{part}" for component in components for part in SLICES}
-    names |= {"grad/applied", "grad/clip_factor", "grad/c51_budget"}
+    names |= {f"coefficient/{component}" for component in components} | {f"loss/{loss}" for loss in LOSSES}
+    names |= {"grad/applied", "grad/clip_factor", "watchdog"}
     for gem in BUILTIN_GEMS:
         names |= {f"gem/{gem}/{part}" for part in ("mode", "value", "size", *(f"size/{s}" for s in SLICES))}
-    names |= {"feature/spectral_norm", "feature/spectral_norm/on", "edge_mass", "purity/params_sha"}
-    names |= {"q_gap", "q_gap/direction", "q_gap/magnitude"}
+    names |= {f"feature/{name}" for name in ("spectral_norm", "noisy_nets", "ensemble_kl")}
+    names |= {f"feature/{name}/on" for name in FEATURES} | {"edge_mass", "purity/params_sha", "q_gap"}
+    names |= {f"{kind}/{branch}" for kind in ("q_gap", "entropy") for branch in BRANCHES}
+    names |= {f"dormant/{layer}" for layer in LAYERS}
     names |= {f"signal/{slot.name}" for slot in SLOTS} | {f"counter/{name}" for name in COUNTERS}
-    names |= {f"act/{name}" for name in ACTIONS}
+    names |= {f"act/{name}" for name in ACTION_COLUMNS}
     numbers = ("sharpe", "se", "status", "n", "log_wealth", "turnover", "max_drawdown")
     names |= {f"eval/{span}/{name}" for span in SPANS for name in numbers}
     names |= {f"{kind}/{span}" for span in SPANS for kind in ("returns", "exposure")}
@@ -111,14 +116,14 @@ def test_loss_is_the_mean_of_all_updates_and_norms_of_the_diagnostic_ones(market
     losses, norms, values = [], [], []
     update, rows = step.observe_update, step.observe_rows
 
-    def observe_rows(pack, found):
-        norms.append(slice_norms(pack.rows, pack.starts)[0, 0, 0].item())
+    def observe_rows(pack, found, coefficients):
+        norms.append(slice_norms(pack.row("c51")[None], pack.starts)[0, 0, 0].item())
         values.append(found["g6_branch_indep"].item())
-        rows(pack, found)
+        rows(pack, found, coefficients)
 
-    def observe_update(pack, loss, *others):
-        losses.append(loss.item())
-        update(pack, loss, *others)
+    def observe_update(pack, found, *others):
+        losses.append(found["c51"].item())
+        update(pack, found, *others)
 
     monkeypatch.setattr(step, "observe_update", observe_update)
     monkeypatch.setattr(step, "observe_rows", observe_rows)

@@ -31,9 +31,9 @@ def walk_bar_by_bar(pack, member, span):
     """{timestamp: [(return, exposure, turnover) of each symbol]} by one forward and one market step a bar."""
     table, market = pack.table, pack.market
     bounds = table.folds[pack.spec.members[member].fold].spans[span]
-    weights = {name: view[member : member + 1] for name, view in pack.online.weights.items()}
-    norm = pack.online.norm()
-    norm = type(norm)(*(part[member : member + 1] for part in (norm.left, norm.right, norm.sigma)), norm.on)
+    lane, norm = slice(member, member + 1), pack.online.norm()
+    weights = {name: view[lane] for name, view in pack.online.weights.items()}
+    norm = type(norm)(*(part[lane] for part in (norm.left, norm.right, norm.sigma, norm.on)))
     found = {}
     for symbol in range(len(table.symbols)):
         start, stop = table.rows(symbol, bounds)
@@ -42,7 +42,7 @@ def walk_bar_by_bar(pack, member, span):
         bankrupt, reward = torch.zeros(1, 1, dtype=torch.int32), torch.zeros(1, 1, dtype=torch.float64)
         for at in range(start, stop - 1):
             act = forward(weights, norm, market.observe(row, target))
-            choice = target_of(*greedy(act, pack.support))
+            choice = target_of(*greedy(act, pack.support[lane]))
             before, moved = equity.item(), weight.item()
             state = (row, target, weight, equity)
             nk.market_step(market.open, market.close, market.years, *state, choice, market.costs[:1], reward, bankrupt)

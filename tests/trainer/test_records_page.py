@@ -8,15 +8,20 @@ import pytest
 from tiny_trial import run, tiny_spec
 
 from trainer import run_trial
-from trainer.config import BUILTIN_GEMS
+from trainer.components import NINE
+from trainer.config import BUILTIN_GEMS, FEATURES
 from trainer.params import SLICES
+from trainer.probe import BRANCHES, LAYERS
 from trainer.record import TrialStore, encode_columns
 from trainer.reporter import StoreReporter
 from trainer.signals import COUNTERS, SLOTS, Signals
 
 PAGE = Path(__file__).parents[2] / "docs" / "records.md"
 PLACEHOLDERS = {
-    "component": "c51|c51_bs|pred|gem:g6_branch_indep|gem:g10_temporal",
+    "component": "|".join((*NINE, "gem:g6_branch_indep", "gem:g10_temporal")),
+    "feature": "|".join(FEATURES),
+    "branch": "|".join(BRANCHES),
+    "layer": "|".join(LAYERS),
     "slice": "|".join(SLICES),
     "gem": "|".join(BUILTIN_GEMS),
     "span": "train|validation|judge",
