@@ -2,9 +2,24 @@
 
 import pandas as pd
 import pytest
+import torch
 from tiny_trial import BASE, FOLDS, NETWORK, TRAINER, gem_modes, rows_differ, run, synthetic_bars, tiny_spec
 
-from trainer.config import ArmConfig, DataConfig, FoldConfig, GemConfig, MarketConfig, NetworkConfig, TrainerConfig
+from trainer import loop
+from trainer.config import (
+    FEATURES,
+    ArmConfig,
+    CQLConfig,
+    DataConfig,
+    DistillationConfig,
+    EnsembleConfig,
+    FoldConfig,
+    GemConfig,
+    IQNConfig,
+    MarketConfig,
+    NetworkConfig,
+    TrainerConfig,
+)
 from trainer.data.errors import DataError
 from trainer.signals import SLOTS
 
@@ -29,10 +44,38 @@ TRAINER_FIELDS = {
     "epsilon_decay_updates": 4,
     "c51_budget": 0.1,
     "norm_ema_rate": ({"c51_budget": 0.5}, 0.01, 0.9),
+    "priority_alpha": 0.9,
+    "priority_beta_start": 0.9,
+    "priority_beta_end": 0.4,
+    "priority_beta_updates": 5,
+    "reconstruction_weight": 0.0,
     "diagnostics_per_epoch": 1,
     "score_epochs": 2,
 }
-NETWORK_FIELDS = {"trunk": (8, 9), "head": 9, "atoms": 12, "v_max": 5.0, "spectral_norm": False}
+NETWORK_FIELDS = {
+    "trunk": (8, 9),
+    "head": 9,
+    "atoms": 12,
+    "v_max": 5.0,
+    "moving_support": True,
+    "spectral_norm": False,
+    "noisy_nets": False,
+    "noise_sigma": 0.1,
+}
+OPEN = {"warmup_updates": 2, "ramp_updates": 3}  # within the 12 updates of a tiny trial
+PARTS = {
+    "iqn": {
+        "weight": (OPEN, 1.0, 0.5),
+        "quantiles": 4,
+        "cosines": 8,
+        "kappa": 0.1,
+        "warmup_updates": 2,
+        "ramp_updates": ({"warmup_updates": 2}, 3, 30),
+    },
+    "ensemble": {"weight": 0.0, "heads": 3, "hidden": 8, "mask_probability": 0.9, "bonus": 3.0},
+    "cql": {"weight": 1.0, "weight_end": 0.5, "anneal_updates": 5, "budget": 0.01},
+    "distillation": {"alpha_max": 0.0, "health_on": 0.9, "ring": 1},
+}
 MARKET_FIELDS = {
     "commission_bps": 5.0,
     "half_spread_bps": 5.0,
@@ -58,19 +101,25 @@ DATA_FIELDS = {"source", "symbols", "adjust", "on_bad", "on_duplicate", "max_gap
 
 def test_every_field_has_an_entry():
     listed = {
-        TrainerConfig: TRAINER_FIELDS.keys() | {"network", "market"},
+        TrainerConfig: TRAINER_FIELDS.keys() | PARTS.keys() | {"network", "market"},
         NetworkConfig: NETWORK_FIELDS.keys(),
         MarketConfig: MARKET_FIELDS.keys(),
         FoldConfig: FOLD_FIELDS.keys(),
         DataConfig: DATA_FIELDS | {"folds"},
         GemConfig: GEM_FIELDS.keys(),
+        IQNConfig: PARTS["iqn"].keys(),
+        EnsembleConfig: PARTS["ensemble"].keys(),
+        CQLConfig: PARTS["cql"].keys(),
+        DistillationConfig: PARTS["distillation"].keys(),
+        ArmConfig: {"name", "gems", "features_off"},
     }
     for model, names in listed.items():
         assert names == model.model_fields.keys(), model.__name__
 
 
 CONFIGURED = [f"signal/{slot.name}" for slot in SLOTS if slot.writer == "config"]
-ECHOES = (*CONFIGURED, "signal/gem/", "gem/g10_temporal/mode", "feature/spectral_norm/on")
+FEATURE_ECHOES = tuple(f"feature/{feature}/on" for feature in FEATURES)
+ECHOES = (*CONFIGURED, *FEATURE_ECHOES, "signal/gem/", "gem/g10_temporal/mode", "coefficient/")
 
 
 def differs(one, other):
@@ -113,6 +162,47 @@ def test_trainer(market_file, field):
 def test_network(market_file, field):
     make = lambda changes: tiny_spec(market_file, network=NETWORK.model_copy(update=changes))
     compare(make, field, NETWORK_FIELDS[field])
+
+
+@pytest.mark.parametrize(("part", "field"), [(p, f) for p in PARTS if p != "distillation" for f in PARTS[p]])
+def test_part(market_file, part, field):
+    def make(changes):
+        return tiny_spec(market_file, **{part: getattr(TRAINER, part).model_copy(update=changes)})
+
+    compare(make, field, PARTS[part][field])
+
+
+def collapse(monkeypatch):
+    """Q-gaps that rise for three epochs and then look like a fifth of what they were: the pull is needed."""
+    shares = iter([1.0, 1.0, 0.9, 0.8, 0.2, 0.2, 0.2] * 2)
+    original = loop.measure_probe
+
+    def measure(pack):
+        found, share = original(pack), next(shares)
+        found.gap.update({branch: torch.full_like(gap, share) for branch, gap in found.gap.items()})
+        return found
+
+    monkeypatch.setattr(loop, "measure_probe", measure)
+
+
+@pytest.mark.parametrize("field", PARTS["distillation"])
+def test_distillation(market_file, field, monkeypatch):
+    collapse(monkeypatch)
+    runs = []
+    for changes in ({}, {field: PARTS["distillation"][field]}):
+        distillation = TRAINER.distillation.model_copy(update=changes)
+        runs.append(run(tiny_spec(market_file, epochs=6, distillation=distillation)))
+    first, second = (seen.checkpoint.tensors["online/params"] for seen in runs)
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_feature_off(market_file, feature, monkeypatch):
+    if feature == "distillation":
+        collapse(monkeypatch)
+    arms = [(ArmConfig(name="base", gems=BASE.gems, features_off=off),) for off in ((), (feature,))]
+    first, second = (run(tiny_spec(market_file, arms=arm, epochs=6)).checkpoint.tensors for arm in arms)
+    assert not torch.equal(first["online/params"], second["online/params"])
 
 
 @pytest.mark.parametrize("field", MARKET_FIELDS)

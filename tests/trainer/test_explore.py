@@ -34,7 +34,7 @@ def test_other_sizes_are_tried_with_the_preferred_direction():
 
 
 def test_the_bonus_prefers_what_the_heads_disagree_about(market_file, monkeypatch):
-    """A deviation of 10 on the flat direction and on the smallest size outweighs every value; without bonus, nothing."""
+    """A deviation of 10 on flat and on the smallest size outweighs every value; without a bonus it does nothing."""
     pack = started(tiny_spec(market_file, ["base 0 0", "base 1 0"]))
     pack.signals["ensemble_bonus"].copy_(torch.tensor([1.0, 0.0]))
     odd = torch.tensor([0.0, 10.0, 0.0, 10.0, 0.0, 0.0])
