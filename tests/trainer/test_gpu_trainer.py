@@ -11,6 +11,7 @@ from trainer.data.source import load_table
 from trainer.loop import run_trial
 from trainer.pack import build_pack, load_state, state
 from trainer.reporter import MemoryReporter
+from trainer.signals import LEARNING_HEALTH
 from trainer.step import begin_walks, iterate, walk
 
 pytestmark = [
@@ -21,8 +22,16 @@ GEMS = ("g6_branch_indep", "g10_temporal", "g12_predictive")
 
 
 def make_spec(device: str, arms: tuple[str, ...] = ("base",), epochs: int = 2) -> TrialSpec:
-    modes = {"base": "probe", "off": "off", "wired": "wired"}
-    configs = tuple(ArmConfig(name=a, gems={g: GemConfig(mode=modes[a]) for g in GEMS}) for a in arms)
+    """`off-<feature>` is the base arm without that feature."""
+    modes = {"off": "off", "wired": "wired"}
+    configs = tuple(
+        ArmConfig(
+            name=a,
+            gems={g: GemConfig(mode=modes.get(a, "probe")) for g in GEMS},
+            features_off=(a.removeprefix("off-"),) if a.startswith("off-") else (),
+        )
+        for a in arms
+    )
     trainer = TrainerConfig(epochs=epochs, updates_per_epoch=20, score_epochs=1)
     members = tuple(Member(arm=a, seed=s, fold=f) for a in arms for s in range(2) for f in range(2))
     return TrialSpec(
@@ -100,7 +109,32 @@ def test_restored_state_continues_identically() -> None:
     assert (rows(whole, "purity/params_sha")[2:] == rows(rest, "purity/params_sha")).all()
 
 
-def test_one_iteration_captured_in_a_graph_equals_eager() -> None:
+def test_a_member_without_a_feature_trains_apart_and_leaves_the_others_alone() -> None:
+    """Every feature off in an arm of its own: the base members are those of a pack of the same size without such arms."""
+    arms = tuple(f"off-{feature}" for feature in ("iqn", "noisy_nets", "cql"))
+    mixed, plain = run(make_spec("cuda", ("base", *arms))), run(make_spec("cuda", ("base", "off", "base2", "base3")))
+    digests = rows(mixed, "purity/params_sha")
+    assert (digests[:, :4] == rows(plain, "purity/params_sha")[:, :4]).all()
+    assert len(set(digests[-1])) == len(digests[-1])
+
+
+def captured(pack, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
+    """A graph of one iteration of `pack`, whose state is as before."""
+    start = {name: tensor.clone() for name, tensor in state(pack).items()}
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            iterate(pack, diagnose=False)
+    torch.cuda.synchronize()
+    load_state(pack, start)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+        iterate(pack, diagnose=False)
+    return graph
+
+
+def test_a_captured_iteration_equals_eager_and_follows_slot_12() -> None:
+    """Bug 2 of the older trainer: captured while health was full, its alpha of 0 was replayed for ever."""
     spec = make_spec("cuda", ("base", "wired"))
     with torch.no_grad():
         packs = [build_pack(spec, load_table(spec.data)) for _ in range(2)]
@@ -108,20 +142,19 @@ def test_one_iteration_captured_in_a_graph_equals_eager() -> None:
             begin_walks(pack)
             for _ in range(15):
                 walk(pack)
-        eager, captured = packs
-        stream = torch.cuda.Stream()
-        start = {name: tensor.clone() for name, tensor in state(captured).items()}
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                iterate(captured, diagnose=False)
-        torch.cuda.synchronize()
-        load_state(captured, start)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-            iterate(captured, diagnose=False)
-        for _ in range(20):
+            pack.signals["distill_armed"].fill_(1.0)
+            pack.snapshots.best.mul_(0.5)
+        eager, graphed = packs
+        graph, alphas = captured(graphed, torch.cuda.Stream()), []
+        for health in [1.0] * 5 + [0.0, 0.1, 0.2] + [1.0] * 12:
+            for pack in packs:
+                pack.signals.table[:, LEARNING_HEALTH].fill_(health)
             graph.replay()
             iterate(eager, diagnose=False)
+            alphas.append(graphed.signals["distill_alpha"][0].item())
         torch.cuda.synchronize()
-    assert torch.equal(eager.online.params, captured.online.params)
-    assert torch.equal(eager.signals.table, captured.signals.table)
+    largest, limit = spec.trainer.distillation.alpha_max, spec.trainer.distillation.health_on
+    expected = [largest * max(limit - health, 0.0) / limit for health in [1.0] * 5 + [0.0, 0.1, 0.2] + [1.0] * 12]
+    assert alphas == pytest.approx(expected)
+    for name, tensor in state(eager).items():
+        assert torch.equal(tensor, state(graphed)[name]), name
