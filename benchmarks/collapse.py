@@ -173,7 +173,7 @@ def plot(arms: dict[str, dict[str, np.ndarray]], path: Path) -> None:
     axes[0].set_ylabel("Q-gap / running peak")
     axes[0].text(1.5, COLLAPSED + 0.015, "15 %", fontsize=8)
     axes[0].text(FROM + 0.5, 0.96, "recovered: above\nthroughout 33 to 50", fontsize=8, va="top")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=100)
 
 
 def main() -> None:

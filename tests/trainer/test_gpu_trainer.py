@@ -110,7 +110,7 @@ def test_restored_state_continues_identically() -> None:
 
 
 def test_a_member_without_a_feature_trains_apart_and_leaves_the_others_alone() -> None:
-    """Every feature off in an arm of its own: the base members are those of a pack of the same size without such arms."""
+    """The base members are those of a pack of the same size whose other arms have every feature."""
     arms = tuple(f"off-{feature}" for feature in ("iqn", "noisy_nets", "cql"))
     mixed, plain = run(make_spec("cuda", ("base", *arms))), run(make_spec("cuda", ("base", "off", "base2", "base3")))
     digests = rows(mixed, "purity/params_sha")
