@@ -9,8 +9,16 @@ from analysis.frames import structural_columns
 from analysis.load import Experiment
 from analysis.text import ABSENT
 
-GAUGES = ("loss/c51", "q_gap", "edge_mass", "grad/applied", "grad/clip_factor", "grad/c51_budget")
+GAUGES = ("loss/c51", "q_gap", "edge_mass", "grad/applied", "grad/clip_factor", "coefficient/c51_bs")
 ACTIONS = ("short", "flat", "long", "third", "two_thirds", "full")
+# Slots that must differ from 0 for a gradient on the trunk, as in the registry of the trainer.
+GATES = {
+    "iqn": ("iqn_weight", "iqn_readiness"),
+    "ens": ("ensemble_weight",),
+    "distill": ("distill_alpha_max", "distill_armed", "distill_alpha"),
+    "rec": ("reconstruction_weight",),
+    "cql_sx": ("cql_coefficient",),
+}
 
 
 def health_curves(experiment: Experiment, columns: tuple[str, ...]) -> dict[str, pd.DataFrame]:
@@ -27,7 +35,7 @@ def health_curves(experiment: Experiment, columns: tuple[str, ...]) -> dict[str,
 
 
 def health_lines(experiment: Experiment) -> list[str]:
-    """HEALTH lines as text; `-` cannot reach, `n/a` not measured, `0` exactly zero, else a number."""
+    """HEALTH lines as text; `-` cannot reach, `gated:<slot>` closed, `n/a` not measured, `0` exactly zero."""
     columns = tuple(name for name in experiment.epochs.columns if name.startswith("grad/") and name.endswith("/trunk"))
     curves = health_curves(experiment, (*GAUGES, *(f"act/{name}" for name in ACTIONS), *columns))
     lines = []
@@ -36,8 +44,21 @@ def health_lines(experiment: Experiment) -> list[str]:
     shares = [f"{name}={curves[f'act/{name}']['median'].iloc[-1]:.2f}" for name in ACTIONS if f"act/{name}" in curves]
     lines += _lines("HEALTH act", shares, 6)
     structural = structural_columns(experiment.epochs)
-    trunk = [f"{name.split('/')[1]}={'-' if name in structural else _last(curves.get(name))}" for name in columns]
+    trunk = [
+        f"{name.split('/')[1]}={'-' if name in structural else _trunk(experiment, curves, name)}" for name in columns
+    ]
     return lines + _lines("HEALTH grad_trunk", trunk, 3)
+
+
+def _trunk(experiment: Experiment, curves: dict[str, pd.DataFrame], column: str) -> str:
+    """Median norm of a component at the last epoch; where it is 0, the gate that is closed in most base runs."""
+    text = _last(curves.get(column))
+    slots = [f"signal/{slot}" for slot in GATES.get(column.split("/")[1], ())]
+    if text == "0":
+        gates = health_curves(experiment, tuple(slots))
+        closed = [slot for slot in slots if slot in gates and gates[slot]["median"].iloc[-1] == 0]
+        text = f"gated:{closed[0].removeprefix('signal/')}" if closed else text
+    return text
 
 
 def _first_last(curve: pd.DataFrame) -> str:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from analysis import plots
 from analysis.baselines import Holding, buy_and_hold
+from analysis.collapse import alarms, collapse_gauges
 from analysis.health import health_curves
 from analysis.load import Experiment
 from analysis.page import Column, Markup, badge, definitions, element, figure, figures, note, page, section, table
@@ -73,7 +74,7 @@ def _page(material: Material) -> str:
         section("Sharpe ratios and their spread", *_sharpe(material)),
         section("How large each gem's gradient is", *_sizes(material)),
         section("Equity on the judge spans", *_equity(material)),
-        section("Health of training", *_health(material)),
+        section("Health of training", *_health(material), _collapse(experiment)),
         section("Gradient norms by component and slice", *_matrix(experiment)),
         section("Trials", _trials(experiment)),
         section("How to read this", _glossary(material)),
@@ -89,8 +90,9 @@ def _header(material: Material) -> Markup:
     shape = "{} configurations × {} seeds × {} folds".format(*sides)
     label = element("p", badge(experiment.label, "warn")) if experiment.label else ""
     line = element("p", f"{len(experiment.trials)} trials ({states}): {shape}.", class_="muted")
-    alarms = [note(f"Damaged: {problem}", alarm=True) for problem in experiment.problems]
-    return element("header", element("h1", experiment.name), label, line, *alarms)
+    notes = [note(f"Damaged: {problem}", alarm=True) for problem in experiment.problems]
+    notes += [note(f"{alarm.line()} ({alarm.meaning})", alarm=True) for alarm in alarms(experiment)]
+    return element("header", element("h1", experiment.name), label, line, *notes)
 
 
 def _verdict_table(material: Material) -> Markup:
@@ -326,6 +328,22 @@ def _health(material: Material) -> list[Markup]:
     return [figures(panels)] if panels else [element("p", "Nothing has been recorded yet.")]
 
 
+def _collapse(experiment: Experiment) -> Markup:
+    """Signs of collapse at the last epoch."""
+    gauges = collapse_gauges(experiment)
+    if not gauges:
+        return element("p", "Signs of collapse were not recorded.", class_="muted")
+    columns = [
+        Column("last epoch, base runs"),
+        Column("median", "n"),
+        Column("lowest", "n"),
+        Column("highest", "n"),
+        Column(""),
+    ]
+    rows = [(g.name, plain(g.median, 3), plain(g.low, 3), plain(g.high, 3), g.remark) for g in gauges]
+    return table(columns, rows)
+
+
 def _health_panel(column: str, curve: pd.DataFrame, title: str, unit: str) -> Markup:
     first, last = curve["median"].iloc[0], curve["median"].iloc[-1]
     ends = f"Median {first:.3g} at epoch {curve.index[0]}, {last:.3g} at {curve.index[-1]}"
@@ -353,7 +371,8 @@ def _matrix(experiment: Experiment) -> list[Markup]:
     about = (
         "Median norm over base members and the last five epochs. - : the component cannot reach the slice. "
         "n/a: not measured. "
-        "0 exact: it can, and the gradient is exactly zero. c51 is raw, c51_bs what is applied; gem rows are measured, "
+        "0 exact: it can, and the gradient is exactly zero. c51 and cql are raw, c51_bs and cql_sx what is applied of "
+        "them; gem rows are measured, "
         "not applied, unless wired."
     )
     return [norms, element("p", about, class_="muted")]

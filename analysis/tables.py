@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.baselines import Holding, against_baselines, buy_and_hold
+from analysis.collapse import alarms
 from analysis.health import health_lines
 from analysis.load import Experiment
 from analysis.redundancy import CoMovement
@@ -49,6 +50,8 @@ def print_report(experiment: Experiment, console: Console | None = None, rules: 
     console.print()
     _spread(console, experiment, width)
     _health(console, experiment, width)
+    for alarm in alarms(experiment):
+        console.print(Text(alarm.line(), style="bold red"), width=width)
     for problem in experiment.problems:
         console.print(f"[red]damaged:[/red] {escape(problem)}", width=width, highlight=False)
 

@@ -132,7 +132,8 @@ def unit_sizes(evidence: pd.DataFrame, rules: VerdictRules) -> tuple[pd.DataFram
         rows_of = groups[config]
         if not rows_of["final"].all():
             break
-        late = rows_of[(rows_of["remaining"] < rules.size_epochs) & (rows_of["status"] == "ok")]
+        trained = (rows_of["epoch"] > 0) & (rows_of["status"] == "ok")  # epoch 0 has no gradient to measure
+        late = rows_of[(rows_of["remaining"] < rules.size_epochs) & trained]
         members = late[np.isfinite(late["size"])].groupby(MEMBER)["size"].median()
         if members.empty:
             absent.append(f"{config}: {_absence(rows_of)}")
