@@ -29,8 +29,8 @@ from trainer.step import begin_walks, iterate, walk
 def run_trial(spec: TrialSpec, reporter: Reporter, table: MarketTable | None = None) -> None:
     """Train all members of `spec` and hand one record an epoch to `reporter`, starting where it says.
 
-    `table` takes the place of the bars that `spec.data` names. Epoch 0 is the untrained network. Deterministic: the same
-    spec gives the same records on the same kind of machine.
+    `table` takes the place of the bars that `spec.data` names. Epoch 0 is the untrained network. Deterministic: the
+    same spec gives the same records on the same kind of machine.
     """
     torch.set_num_threads(spec.machine.threads)
     with torch.no_grad():
