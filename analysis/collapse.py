@@ -97,7 +97,7 @@ def collapse_gauges(experiment: Experiment) -> list[Gauge]:
 
 
 def _gauge(values: pd.Series, column: str) -> Gauge:
-    remark = ""
+    remark, values = "", values + 0.0  # an entropy of -0 is 0
     if column == "edge_mass" and values.max() > EDGE_LIMIT:
         over = int((values > EDGE_LIMIT).sum())
         remark = f"above {plain(EDGE_LIMIT)} in {over} of {len(values)} runs: raise trainer.network.v_max"

@@ -50,15 +50,19 @@ def health_lines(experiment: Experiment) -> list[str]:
     return lines + _lines("HEALTH grad_trunk", trunk, 3)
 
 
+def closed_gate(experiment: Experiment, component: str) -> str:
+    """The first gate of `component` that is closed in most base runs at the last epoch; "" when none is."""
+    slots = [f"signal/{slot}" for slot in GATES.get(component, ())]
+    gates = health_curves(experiment, tuple(slots))
+    closed = [slot for slot in slots if slot in gates and gates[slot]["median"].iloc[-1] == 0]
+    return closed[0].removeprefix("signal/") if closed else ""
+
+
 def _trunk(experiment: Experiment, curves: dict[str, pd.DataFrame], column: str) -> str:
-    """Median norm of a component at the last epoch; where it is 0, the gate that is closed in most base runs."""
+    """Median norm of a component at the last epoch; where it is 0, the gate that is closed."""
     text = _last(curves.get(column))
-    slots = [f"signal/{slot}" for slot in GATES.get(column.split("/")[1], ())]
-    if text == "0":
-        gates = health_curves(experiment, tuple(slots))
-        closed = [slot for slot in slots if slot in gates and gates[slot]["median"].iloc[-1] == 0]
-        text = f"gated:{closed[0].removeprefix('signal/')}" if closed else text
-    return text
+    gate = closed_gate(experiment, column.split("/")[1]) if text == "0" else ""
+    return f"gated:{gate}" if gate else text
 
 
 def _first_last(curve: pd.DataFrame) -> str:

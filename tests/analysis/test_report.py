@@ -10,8 +10,8 @@ from rich.console import Console
 from synthetic_experiment import TIMELINE, plan_of, specs, write_experiment, write_trial
 
 import analysis
+from analysis.matrix import norm_text
 from analysis.page import Markup, element, safe
-from analysis.report import _norm
 from analysis.text import duration, mean_and_sd, percent, plain, setting, signed, signed_interval
 from trainer.record import write_plan, write_timeline
 
@@ -127,8 +127,9 @@ def test_rules_changed_after_the_plan_are_called_out(tmp_path):
 def test_the_dash_is_for_what_cannot_be_and_nothing_else():
     index = pd.MultiIndex.from_tuples([("c51", "trunk"), ("c51", "predictive"), ("pred", "trunk")])
     cells = pd.DataFrame({"norm": [0.0, np.nan, 0.25], "structural": [False, True, False]}, index=index)
-    shown = [_norm(cells, *key) for key in [*index, ("pred", "value")]]
+    shown = [norm_text(cells, *key) for key in [*index, ("pred", "value")]]
     assert shown == ["0 exact", "-", "2.50e-01", "n/a"]
+    assert [norm_text(cells, *key, "iqn_weight") for key in index] == ["gated", "-", "2.50e-01"]
     for absent in (percent, signed, plain, duration):
         assert absent(float("nan")) == "n/a"
     assert mean_and_sd(float("nan"), 1.0) == signed_interval(float("nan"), 1.0) == "n/a"
