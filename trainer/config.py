@@ -136,8 +136,8 @@ class DistillationConfig(Frozen):
 class TrainerConfig(Frozen):
     """Hyperparameters of one configuration: everything a search may vary."""
 
-    epochs: Positive = 20
-    updates_per_epoch: Positive = 30
+    epochs: Positive = 12
+    updates_per_epoch: Positive = 50
     batch_size: Annotated[int, Field(ge=2)] = 64
     environments: Positive = 8  # market walks of one member, one bar each before every update
     episode_bars: Annotated[int, Field(ge=2)] = 256

@@ -8,18 +8,28 @@ import numpy as np
 import pandas as pd
 
 from trainer.config import MAY_DUPLICATE, ArmConfig, DataConfig, GemConfig, Member, TrainerConfig, TrialSpec, config_key
+from trainer.params import SLICES
 from trainer.record import Checkpoint, TrialStore, write_plan, write_timeline
 
 GEMS = {"g6_branch_indep": 0.2, "g10_temporal": 0.0, "g12_predictive": 0.05}
-SLICES = ("trunk", "value", "direction", "magnitude", "predictive")
+C51_REACH = ("trunk", "value", "direction", "magnitude", "noise")
 REACH = {
-    "c51": SLICES[:4],
-    "c51_bs": SLICES[:4],
+    "iqn": ("trunk", "iqn"),
+    "ens": ("trunk", "ensemble"),
+    "c51": C51_REACH,
+    "cql": C51_REACH,
+    "distill": SLICES,
+    "rec": ("trunk", "reconstruction"),
+    "cql_sx": C51_REACH,
+    "c51_bs": C51_REACH,
     "pred": ("trunk", "predictive"),
     "gem:g6_branch_indep": ("trunk", "direction", "magnitude"),
     "gem:g10_temporal": ("trunk", "value", "direction", "magnitude"),
 }
 TIMELINE = pd.bdate_range("2001-01-01", periods=400, tz="UTC")
+LAYERS = ("first", "trunk", "value_hidden", "direction_hidden", "magnitude_hidden")
+ACTIONS = ("short", "flat", "long", "third", "two_thirds", "full")
+GATES = ("iqn_weight", "iqn_readiness", "ensemble_weight", "reconstruction_weight", "cql_coefficient")
 SPANS = {"train": (0, 150), "validation": (165, 205), "judge": (220, 280)}
 SHIFT = 60  # bars from one fold's spans to the next fold's
 
@@ -81,6 +91,7 @@ def columns(
         "purity/params_sha": [f"{m.seed}-{m.fold}-{epoch}{'x' * (impure and m.arm == 'off')}" for m in spec.members],
     }  # fmt: skip
     _gradients(table, spec, epoch, count, rng)
+    _health(table, count, rng)
     for gem, size in sizes.items():
         _gem(table, spec, gem, size, epoch, rng)
     wanted = {"validation": True, "train": epoch in (0, spec.trainer.epochs), "judge": epoch == 0 or late}
@@ -94,8 +105,19 @@ def _gradients(table: dict, spec: TrialSpec, epoch: int, count: int, rng: np.ran
         for part in SLICES:
             norms = rng.uniform(0.5, 2.0, count) if part in reached and epoch else np.full(count, np.nan)
             table[f"grad/{component}/{part}"] = norms
+        table[f"coefficient/{component}"] = np.full(count, 1.0 if epoch else np.nan)
     table["grad/applied"] = rng.uniform(0.5, 2.0, count)
     table["grad/clip_factor"] = np.ones(count)
+
+
+def _health(table: dict, count: int, rng: np.random.Generator) -> None:
+    table["watchdog"] = [""] * count
+    shares = [f"dormant/{layer}" for layer in LAYERS] + [f"act/{name}" for name in ACTIONS]
+    shares += ["entropy/direction", "entropy/magnitude", "act/direction_entropy", "act/magnitude_entropy"]
+    table |= {name: rng.uniform(0.0, 1.0, count) for name in [*shares, "act/hold_distance"]}
+    table["edge_mass"] = rng.uniform(0.0, 0.04, count)
+    table |= {f"signal/{slot}": np.ones(count) for slot in (*GATES, "learning_health")}
+    table["counter/snapshots_accepted"] = np.ones(count, dtype=np.int64)
 
 
 def _gem(table: dict, spec: TrialSpec, gem: str, size: float, epoch: int, rng: np.random.Generator) -> None:
@@ -139,18 +161,27 @@ def _evaluation(
 
 
 def write_trial(
-    folder: Path, spec: TrialSpec, sizes=GEMS, *, stop_after=None, fail=None, frozen=(), impure=False, status="ok"
+    folder: Path,
+    spec: TrialSpec,
+    sizes=GEMS,
+    *,
+    stop_after=None,
+    fail=None,
+    frozen=(),
+    impure=False,
+    status="ok",
+    change=lambda table, epoch: table,
 ) -> None:
-    """Record one trial; `stop_after`: last epoch of a trial that goes on later; `fail`: cause of its failure."""
+    """Record one trial; `stop_after`: last epoch of a trial that goes on later; `fail`: cause of its failure;
+    `change(table, epoch)`: the columns to record instead."""
     rng = np.random.default_rng([spec.launch, spec.block])
     last = spec.trainer.epochs if stop_after is None else stop_after
     with TrialStore(folder, spec) as store:
         store.resume()
         for epoch in range(last + 1):
             table = columns(spec, epoch, sizes, rng, frozen if epoch > 1 else (), impure and epoch == 3, status)
-            store.write_epoch(
-                epoch, table, Checkpoint(epoch, {"theta": np.zeros(2, dtype=np.float32)}), ["HEALTH_DIAG line"]
-            )
+            checkpoint = Checkpoint(epoch, {"theta": np.zeros(2, dtype=np.float32)})
+            store.write_epoch(epoch, change(table, epoch), checkpoint, ["HEALTH_DIAG line"])
         if fail:
             store.fail(fail, "made up")
         elif stop_after is None:

@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,6 +32,15 @@ def test_one_row_per_trial_member_and_epoch(finished):
     assert finished.name == "made-up"
     assert finished.label == "smoke, not evidence"
     assert finished.gems == ["g6_branch_indep", "g10_temporal", "g12_predictive"]
+
+
+def test_the_made_up_records_have_no_column_that_real_ones_lack(finished):
+    """What is read here is what the records page lists, and a test of the trainer holds that to a real trial."""
+    page = (Path(__file__).parents[2] / "docs" / "records.md").read_text().split("## Columns of a part")[1]
+    names = re.findall(r"^\| `([^`]+)` \|", page.split("\n## ")[0], re.MULTILINE)
+    known = re.compile("|".join(re.sub("<[a-z]+>", "[a-z0-9_:/]+", name) for name in names))
+    added = {"remaining", "scored"}  # by the loader
+    assert [name for name in finished.epochs.columns if not known.fullmatch(name) and name not in added] == []
 
 
 def test_score_concatenates_folds_and_averages_the_last_epochs(finished):

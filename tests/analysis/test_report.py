@@ -135,6 +135,45 @@ def test_the_dash_is_for_what_cannot_be_and_nothing_else():
     assert mean_and_sd(float("nan"), 1.0) == signed_interval(float("nan"), 1.0) == "n/a"
 
 
+def recorded(folder, change):
+    """One finished trial whose columns of an epoch are those that `change(table, epoch)` gives."""
+    trials = specs(configs=1, seeds=2, off=False)
+    write_plan(folder, plan_of(trials))
+    write_timeline(folder, TIMELINE)
+    write_trial(folder, trials[0], change=change)
+    return analysis.load(folder)
+
+
+def test_an_alarm_stands_in_the_table_and_at_the_head_of_the_page(tmp_path):
+    def alarmed(table, epoch):
+        return table | ({"watchdog": ["INERT distill", "", "", ""]} if epoch > 4 else {})
+
+    experiment = recorded(tmp_path, alarmed)
+    line = f"watchdog: INERT distill in 1 of 4 runs of {experiment.specs[0].config_key}, arm base, first at epoch 5"
+    assert line in printed(experiment, 100)
+    page = analysis.write_report(experiment).read_text()
+    assert page.index('class="note alarm"') < page.index(line) < page.index("<h2>Verdicts")
+
+
+def test_a_closed_gate_and_a_narrow_support_are_named_on_the_page(tmp_path):
+    def closed(table, epoch):
+        count = len(table["edge_mass"])
+        gated = {"grad/iqn/trunk": np.full(count, 0.0 if epoch else np.nan), "signal/iqn_readiness": np.zeros(count)}
+        return table | gated | {"edge_mass": np.full(count, 0.2)}
+
+    page = analysis.write_report(recorded(tmp_path, closed)).read_text()
+    assert ">gated</td>" in page
+    assert "iqn by iqn_readiness" in page
+    assert "above 0.05 in 4 of 4 runs: raise trainer.network.v_max" in page
+
+
+def test_records_without_the_later_columns_are_read_and_say_so(tmp_path):
+    later = ("watchdog", "dormant/", "entropy/", "act/", "edge_mass", "signal/", "counter/", "coefficient/")
+    experiment = recorded(tmp_path, lambda table, _: {n: v for n, v in table.items() if not n.startswith(later)})
+    assert "Signs of collapse were not recorded" in analysis.write_report(experiment).read_text()
+    assert "watchdog" not in printed(experiment, 100)
+
+
 def test_markup_is_escaped_once():
     assert safe("a<b") == "a&lt;b"
     assert safe(Markup("<b>")) == "<b>"

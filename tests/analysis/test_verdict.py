@@ -73,6 +73,15 @@ def test_size_is_the_median_of_the_last_epochs_and_a_geometric_mean_of_members()
     assert units["log10_size"].iloc[0] == pytest.approx(-2.0)
 
 
+def test_the_untrained_network_is_no_late_epoch():
+    """A run of two epochs has epoch 0 among its last five; no gradient was measured there, and none is missing."""
+    rows = evidence([0.2] * 5, epochs=2)
+    untrained = rows[rows["epoch"] == 1].assign(epoch=0, remaining=2, size=np.nan, value=np.nan)
+    units, absent = unit_sizes(pd.concat([untrained, rows], ignore_index=True), RULES)
+    assert absent == ()
+    assert list(units["members"]) == [4] * 5
+
+
 def test_the_prefix_in_launch_order_stops_at_the_first_that_is_not_final():
     rows = evidence(list(draw(-1.0, 9)))
     rows = rows.sample(frac=1.0, random_state=1)  # completion order does not matter
