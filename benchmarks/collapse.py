@@ -21,13 +21,17 @@ from unittest import mock
 import numpy as np
 from planted_faults import FAULTS
 
-from trainer.config import ArmConfig, CQLConfig, Machine, Member, TrainerConfig, TrialSpec
+from trainer.config import ArmConfig, CQLConfig, IQNConfig, Machine, Member, TrainerConfig, TrialSpec
 from trainer.loop import run_trial
 
 EPOCHS, UPDATES = 50, 30
 # A conservative start: CQL at full weight pulls actions apart, and is then withdrawn over 240 updates (8 epochs).
 TRAINER = TrainerConfig(
-    epochs=EPOCHS, updates_per_epoch=UPDATES, discount=0.97, cql=CQLConfig(weight=1.0, anneal_updates=240, budget=1.0)
+    epochs=EPOCHS,
+    updates_per_epoch=UPDATES,
+    discount=0.97,
+    cql=CQLConfig(weight=1.0, anneal_updates=240, budget=1.0),
+    iqn=IQNConfig(quantiles=8),
 )
 COLLAPSED, FEWEST_EPOCHS = 0.15, 10  # of the running peak; so many epochs below it, and at the end
 FROM, TO = 33, 50  # recovered: at or above it throughout these epochs

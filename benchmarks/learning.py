@@ -45,7 +45,7 @@ from synthetic_markets import (  # noqa: E402
     spans,
 )
 
-from trainer.config import DataConfig, MarketConfig, TrainerConfig  # noqa: E402
+from trainer.config import DataConfig, IQNConfig, MarketConfig, TrainerConfig  # noqa: E402
 
 FREE = MarketConfig(commission_bps=0.0, half_spread_bps=0.0, slippage_bps=0.0, borrow_rate=0.0)
 PHI = 0.1
@@ -56,6 +56,7 @@ COMMON: dict[str, Any] = {
     "replay_capacity": 32768,
     "diagnostics_per_epoch": 1,
     "score_epochs": 1,
+    "iqn": IQNConfig(quantiles=8),
 }
 
 

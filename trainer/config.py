@@ -99,7 +99,7 @@ class IQNConfig(Frozen):
     """Implicit quantile head on the trunk; it shapes the features and never acts."""
 
     weight: Weight = 1.0
-    quantiles: Annotated[int, Field(ge=1, le=64)] = 8  # drawn for the online and for the target network
+    quantiles: Annotated[int, Field(ge=1, le=64)] = 4  # drawn for the online and for the target network
     cosines: Width = 16
     kappa: Annotated[float, Field(gt=0.0)] = 1.0  # of the Huber loss, in train volatilities
     warmup_updates: Annotated[int, Field(ge=0)] = 100  # the head learns alone for so long

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -49,8 +50,13 @@ class SpectralNorm:
     def gradient(self, weight: torch.Tensor, effective: torch.Tensor) -> torch.Tensor:
         """d loss / d weight from d loss / d (weight / sigma), through sigma as well."""
         inner = (effective * weight).sum((1, 2), keepdim=True) / self.sigma
-        through = (effective - inner * self.left.transpose(1, 2) * self.right) / self.sigma
+        through = (effective - inner * self.outer) / self.sigma
         return torch.where(self.on, through, effective)
+
+    @cached_property
+    def outer(self) -> torch.Tensor:
+        """d sigma / d weight `[P, rows, columns]`; every source of an update needs it."""
+        return self.left.transpose(1, 2) * self.right
 
 
 @dataclass(frozen=True)

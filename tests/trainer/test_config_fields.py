@@ -66,7 +66,7 @@ OPEN = {"warmup_updates": 2, "ramp_updates": 3}  # within the 12 updates of a ti
 PARTS = {
     "iqn": {
         "weight": (OPEN, 1.0, 0.5),
-        "quantiles": 4,
+        "quantiles": 6,
         "cosines": 8,
         "kappa": 0.1,
         "warmup_updates": 2,
