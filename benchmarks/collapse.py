@@ -31,7 +31,7 @@ TRAINER = TrainerConfig(
     updates_per_epoch=UPDATES,
     discount=0.97,
     cql=CQLConfig(weight=1.0, anneal_updates=240, budget=1.0),
-    iqn=IQNConfig(quantiles=8),
+    iqn=IQNConfig(weight=1.0, quantiles=8),
 )
 COLLAPSED, FEWEST_EPOCHS = 0.15, 10  # of the running peak; so many epochs below it, and at the end
 FROM, TO = 33, 50  # recovered: at or above it throughout these epochs

@@ -56,7 +56,7 @@ COMMON: dict[str, Any] = {
     "replay_capacity": 32768,
     "diagnostics_per_epoch": 1,
     "score_epochs": 1,
-    "iqn": IQNConfig(quantiles=8),
+    "iqn": IQNConfig(weight=1.0, quantiles=8),
 }
 
 

@@ -153,7 +153,7 @@ def _action_row(walk: Walk) -> dict[str, float]:
 
 def _entropy(shares: list[float]) -> float:
     """-sum p log p, divided by the log of the number of shares."""
-    return float(-sum(p * np.log(p) for p in shares if p > 0) / np.log(len(shares)))
+    return float(abs(sum(p * np.log(p) for p in shares if p > 0)) / np.log(len(shares)))
 
 
 def max_drawdown(returns: np.ndarray) -> float:

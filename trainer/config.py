@@ -98,7 +98,7 @@ class NetworkConfig(Frozen):
 class IQNConfig(Frozen):
     """Implicit quantile head on the trunk; it shapes the features and never acts."""
 
-    weight: Weight = 1.0
+    weight: Weight = 2.0  # the loss is summed over the online quantiles, so it scales with their number
     quantiles: Annotated[int, Field(ge=1, le=64)] = 4  # drawn for the online and for the target network
     cosines: Width = 16
     kappa: Annotated[float, Field(gt=0.0)] = 1.0  # of the Huber loss, in train volatilities

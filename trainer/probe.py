@@ -5,6 +5,7 @@ The states are 512 bars of the member's train span times the seven last targets.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -84,7 +85,7 @@ def greedy_entropy(values: torch.Tensor) -> torch.Tensor:
     """Entropy of the greedy action over the states `[P, N, A]`, divided by log A: 0 when one action always wins."""
     actions = values.shape[-1]
     shares = torch.nn.functional.one_hot(values.argmax(-1), actions).to(values.dtype).mean(1)
-    return -torch.xlogy(shares, shares).sum(-1) / torch.tensor(float(actions), device=values.device).log()
+    return torch.xlogy(shares, shares).sum(-1).abs() / math.log(actions)
 
 
 def dormant_share(activations: torch.Tensor) -> torch.Tensor:

@@ -65,7 +65,7 @@ NETWORK_FIELDS = {
 OPEN = {"warmup_updates": 2, "ramp_updates": 3}  # within the 12 updates of a tiny trial
 PARTS = {
     "iqn": {
-        "weight": (OPEN, 1.0, 0.5),
+        "weight": (OPEN, 2.0, 0.5),
         "quantiles": 6,
         "cosines": 8,
         "kappa": 0.1,

@@ -124,7 +124,7 @@ def test_every_loss_has_value_coefficient_and_gradient_wired_or_not(market_file)
         assert columns[f"gem/{gem}/value"][0] > 0
         assert columns[f"coefficient/{row}"][0] == 0.0  # probed
         assert columns[f"grad/{row}/trunk"][0] > 0
-    assert columns["coefficient/iqn"][0] == columns["coefficient/ens"][0] == 1.0
+    assert (columns["coefficient/iqn"][0], columns["coefficient/ens"][0]) == (2.0, 1.0)
     assert columns["coefficient/rec"][0] == pytest.approx(0.1)
 
 
