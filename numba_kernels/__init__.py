@@ -9,7 +9,9 @@ them.
 from .account import exposure as _exposure
 from .adam_step import adam_step
 from .argument import ArgumentError
+from .bias_relu import bias_relu
 from .branch_independence import branch_independence
+from .c51 import c51, stream_width
 from .categorical_projection import categorical_projection
 from .distill_saxpy import distill_saxpy
 from .evaluation_scan import evaluation_scan
@@ -18,6 +20,7 @@ from .launch import LaunchError
 from .market_step import market_step
 from .predictive_coding import predictive_coding
 from .registry import KERNELS, OPERATIONS, warmup
+from .relu_gradient import bias_gradient, relu_gradient
 from .saxpy import saxpy
 from .slice_norms import slice_norms
 from .temporal_consistency import temporal_consistency
@@ -32,15 +35,20 @@ __all__ = [
     "ArgumentError",
     "LaunchError",
     "adam_step",
+    "bias_gradient",
+    "bias_relu",
     "branch_independence",
+    "c51",
     "categorical_projection",
     "distill_saxpy",
     "evaluation_scan",
     "lane_mean",
     "market_step",
     "predictive_coding",
+    "relu_gradient",
     "saxpy",
     "slice_norms",
+    "stream_width",
     "temporal_consistency",
     "uniform",
     "warmup",

@@ -30,11 +30,15 @@ class ArgumentError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """One tensor argument. `sizes` holds a symbol or a number per axis; an empty one marks a scalar."""
+    """One tensor argument. `sizes` holds a symbol or a number per axis; an empty one marks a scalar.
+
+    `strided`: lanes may lie apart, as in a view of one tensor inside flat rows; within a lane it is contiguous.
+    """
 
     name: str
     kind: str
     sizes: tuple[str | int, ...]
+    strided: bool = False
 
     @property
     def is_tensor(self) -> bool:
@@ -43,17 +47,28 @@ class Argument:
     @property
     def numba_type(self) -> types.Type:
         scalar = getattr(types, self.kind)
-        return types.Array(scalar, len(self.sizes), "C") if self.is_tensor else scalar
+        return types.Array(scalar, len(self.sizes), "A" if self.strided else "C") if self.is_tensor else scalar
+
+    def fits(self, strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+        """Whether entries lie where a kernel with this argument looks for them, given strides in entries."""
+        wanted = 1
+        for axis in range(len(shape) - 1, -1, -1):
+            if self.strided and axis == 0:
+                return strides[0] >= wanted or shape[0] <= 1
+            if shape[axis] != 1 and strides[axis] != wanted:
+                return 0 in shape
+            wanted *= shape[axis]
+        return True
 
     def describe(self) -> str:
         return f"{str(TORCH_TYPES[self.kind]).removeprefix('torch.')}[{', '.join(map(str, self.sizes))}]"
 
 
 def declare(text: str) -> tuple[Argument, ...]:
-    """Arguments from text such as "x: float32[P, B, 7], step: uint64"."""
+    """Arguments from text such as "x: float32[P, B, 7], row: float32[P:, N], step: uint64"; P: marks a strided one."""
     found = re.findall(r"(\w+): (\w+)(?:\[([^]]*)\])?", text)
     return tuple(
-        Argument(name, kind, tuple(int(s) if s.isdigit() else s for s in re.split(r"\s*,\s*", sizes) if s))
+        Argument(name, kind, tuple(int(s) if s.isdigit() else s for s in re.findall(r"[\w+]+", sizes)), ":" in sizes)
         for name, kind, sizes in found
     )
 
@@ -74,8 +89,8 @@ def check_tensors(kernel: str, arguments: tuple[Argument, ...], values: tuple[An
         if (
             value.dtype is not TORCH_TYPES[argument.kind]
             or value.requires_grad
-            or not value.is_contiguous()
             or value.dim() != len(argument.sizes)
+            or not (value.is_contiguous() or (argument.strided and argument.fits(value.stride(), value.shape)))
         ):
             raise ArgumentError(f"{kernel}({argument.name}): {_fault(argument, value)}")
         if device is None:
@@ -93,6 +108,8 @@ def _fault(argument: Argument, value: torch.Tensor) -> str:
         return "requires a gradient, which kernels do not track; pass tensor.detach()"
     if value.dim() != len(argument.sizes):
         return f"{value.dim()} axes, wants {argument.describe()}"
+    if argument.strided:
+        return "its lanes are not contiguous in themselves; pass tensor.contiguous()"
     return "not contiguous; pass tensor.contiguous(), or for an output keep a contiguous buffer"
 
 

@@ -10,6 +10,7 @@ import numba
 
 from .cache import cache_directory, caching_into_our_folder
 from .fma import cpu_fma
+from .reinterpret import cpu_bits_of, cpu_float_of
 from .retarget import retarget
 
 _njit: Any = numba.njit  # its type stub lacks the wrapper options
@@ -31,4 +32,4 @@ def cpu_function(function: Callable) -> Any:
 
 def for_cpu(arithmetic: types.ModuleType) -> types.SimpleNamespace:
     """The functions of an arithmetic module for CPU twins."""
-    return retarget(arithmetic, cpu_function, fma=cpu_fma)
+    return retarget(arithmetic, cpu_function, fma=cpu_fma, bits_of=cpu_bits_of, float_of=cpu_float_of)

@@ -42,9 +42,21 @@ def fma(a, b, c):
     return cuda.fma(a, b, c)
 
 
+@cuda_function
+def bits_of(x):
+    """The bits of a float32 as an int32."""
+    return cuda.libdevice.float_as_int(x)
+
+
+@cuda_function
+def float_of(bits):
+    """The float32 with the bits of an int32."""
+    return cuda.libdevice.int_as_float(bits)
+
+
 def for_cuda(arithmetic: types.ModuleType) -> types.SimpleNamespace:
     """The functions of an arithmetic module for kernels."""
-    return retarget(arithmetic, cuda_function, fma=fma)
+    return retarget(arithmetic, cuda_function, fma=fma, bits_of=bits_of, float_of=float_of)
 
 
 def compile_for_current_device(function: Callable, signature: Any, block: int) -> Any:
@@ -70,7 +82,8 @@ def configure(dispatcher: Any, grid: tuple[int, ...], block: int, stream: int) -
         cuda_config.CUDA_LOW_OCCUPANCY_WARNINGS = warn
 
 
-def view(pointer: int, shape: tuple[int, ...], kind: str) -> Any:
-    """A contiguous device array over memory that torch owns; it neither synchronises nor orders streams."""
-    interface = {"shape": shape, "typestr": kind, "data": (pointer, False), "strides": None, "version": 2}
+def view(pointer: int, shape: tuple[int, ...], kind: str, strides: tuple[int, ...] | None = None) -> Any:
+    """A device array over memory that torch owns; it neither synchronises nor orders streams. `strides` in bytes,
+    None: contiguous."""
+    interface = {"shape": shape, "typestr": kind, "data": (pointer, False), "strides": strides, "version": 2}
     return cuda.from_cuda_array_interface(interface, owner=None, sync=False)

@@ -58,7 +58,7 @@ class CudaKernel:
         of that shape comes to lie at that address, the same view is right for it, because dtype and layout are
         checked at each call.
         """
-        key = (device, grid, stream, *[(v.data_ptr(), v.shape) if isinstance(v, torch.Tensor) else v for v in values])
+        key = (device, grid, stream, *map(_identity, values))
         bound = self._bound.get(key)
         if bound is None:
             configured = cuda_target.configure(self.specialise(device), grid, self.block, stream)
@@ -87,10 +87,15 @@ class Launch:
             configured(*views)
 
 
+def _identity(value: Any) -> Any:
+    return (value.data_ptr(), value.shape, value.stride()) if isinstance(value, torch.Tensor) else value
+
+
 def _view(argument: Argument, value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    return cuda_target.view(value.data_ptr(), tuple(value.shape), NUMPY_KINDS[argument.kind])
+    strides = tuple(s * value.element_size() for s in value.stride()) if argument.strided else None
+    return cuda_target.view(value.data_ptr(), tuple(value.shape), NUMPY_KINDS[argument.kind], strides)
 
 
 @contextlib.contextmanager

@@ -36,3 +36,30 @@ def sum_lanes_cuda(shared, thread, width):
             shared[thread] += shared[thread + half]
         cuda.syncthreads()
         half //= 2
+
+
+@cpu_function
+def sum_columns_cpu(lanes):
+    """Sums `lanes` [L, N], L a power of two, over its rows by the halving tree; the totals stand in row 0."""
+    half = lanes.shape[0] // 2
+    while half > 0:
+        for t in range(half):
+            into, other = lanes[t], lanes[t + half]
+            for i in range(into.size):
+                into[i] += other[i]
+        half //= 2
+
+
+@cuda_function
+def sum_columns_cuda(shared, thread, columns, lanes):
+    """The same tree over `shared` [lanes * columns], one entry a thread; totals stand in the first `columns` entries.
+
+    All threads of the block must call it.
+    """
+    cuda.syncthreads()
+    half = lanes // 2
+    while half > 0:
+        if thread < half * columns:
+            shared[thread] += shared[thread + half * columns]
+        cuda.syncthreads()
+        half //= 2

@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 
 from .adam_step import OPERATION as ADAM_STEP
+from .bias_relu import OPERATION as BIAS_RELU
 from .branch_independence import OPERATION as BRANCH_INDEPENDENCE
+from .c51 import OPERATION as C51
 from .categorical_projection import OPERATION as CATEGORICAL_PROJECTION
 from .distill_saxpy import OPERATION as DISTILL_SAXPY
 from .evaluation_scan import OPERATION as EVALUATION_SCAN
@@ -14,6 +16,7 @@ from .launch import CudaKernel
 from .market_step import OPERATION as MARKET_STEP
 from .operation import Operation
 from .predictive_coding import OPERATION as PREDICTIVE_CODING
+from .relu_gradient import BIAS_GRADIENT, RELU_GRADIENT
 from .saxpy import OPERATION as SAXPY
 from .slice_norms import OPERATION as SLICE_NORMS
 from .temporal_consistency import OPERATION as TEMPORAL_CONSISTENCY
@@ -29,6 +32,10 @@ OPERATIONS: tuple[Operation, ...] = (
     MARKET_STEP,
     EVALUATION_SCAN,
     CATEGORICAL_PROJECTION,
+    C51,
+    BIAS_RELU,
+    RELU_GRADIENT,
+    BIAS_GRADIENT,
     ADAM_STEP,
     SAXPY,
     DISTILL_SAXPY,

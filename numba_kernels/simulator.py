@@ -9,7 +9,6 @@ ones included.
 
 from __future__ import annotations
 
-import itertools
 import random
 import types
 from collections.abc import Callable, Iterator
@@ -18,12 +17,17 @@ from typing import Any, NamedTuple
 import greenlet
 import numpy as np
 
+from . import cuda_target, fma, reinterpret
 from .cuda_target import cuda
-from .cuda_target import fma as cuda_fma
-from .fma import fma as python_fma
 from .launch import Launch
 
 Dispatcher = type(cuda.jit(lambda: None))
+BARRIER, EXCHANGE = "barrier", "exchange"
+PRIMITIVES = {
+    cuda_target.fma: fma.fma,
+    cuda_target.bits_of: reinterpret.bits_of,
+    cuda_target.float_of: reinterpret.float_of,
+}
 
 
 class KernelFault(RuntimeError):
@@ -100,6 +104,7 @@ class SimulatedCuda:
         self.shared = types.SimpleNamespace(array=self._shared_array)
         self.moment = Moment(None, None, 0)
         self._arrays: dict[int, WatchedArray] = {}
+        self._exchanged: dict[tuple[int, int], Any] = {}
 
     @property
     def threadIdx(self) -> Any:
@@ -110,7 +115,17 @@ class SimulatedCuda:
         return self.moment.block
 
     def syncthreads(self) -> None:
-        greenlet.getcurrent().parent.switch()
+        greenlet.getcurrent().parent.switch(BARRIER)
+
+    def shfl_xor_sync(self, mask: int, value: Any, step: int) -> Any:
+        """The value of the thread `step` away by exclusive or. It orders no memory accesses; the whole block takes
+        part here, which is stricter than the warp of a GPU."""
+        me = greenlet.getcurrent()
+        turn = me.exchange_count = getattr(me, "exchange_count", 0) + 1
+        thread = self.moment.thread.x
+        self._exchanged[turn % 2, thread] = value
+        me.parent.switch(EXCHANGE)
+        return self._exchanged[turn % 2, thread ^ step]
 
     def _shared_array(self, shape: int | tuple, dtype: Any) -> WatchedArray:
         """The n-th shared array that a thread asks for is the n-th one of its block."""
@@ -129,11 +144,13 @@ class SimulatedCuda:
         self._arrays = {}
         waiting = [(Index(t), greenlet.greenlet(self._run_thread)) for t in range(threads)]
         start: tuple = (body, arguments)
-        for phase in itertools.count():
+        phase = 0
+        while True:
             self.random.shuffle(waiting)
+            stops = set()
             for thread, running in waiting:
                 self.moment = Moment(block, thread, phase)
-                running.switch(*start)
+                stops.add(running.switch(*start))
             left = [(thread, running) for thread, running in waiting if not running.dead]
             if not left:
                 return
@@ -141,6 +158,9 @@ class SimulatedCuda:
                 raise KernelFault(
                     f"{block}: {len(left)} threads wait at a barrier, {len(waiting) - len(left)} have left"
                 )
+            if len(stops) > 1:
+                raise KernelFault(f"{block}: some threads wait at a barrier, others at an exchange")
+            phase += BARRIER in stops
             waiting, start = left, ()
 
 
@@ -175,10 +195,8 @@ def _plain(function: types.FunctionType, module: SimulatedCuda) -> types.Functio
         value = namespace.get(name)
         if value is cuda:
             namespace[name] = module
-        elif value is cuda_fma:
-            namespace[name] = python_fma
         elif isinstance(value, Dispatcher):
-            namespace[name] = _plain(value.py_func, module)
+            namespace[name] = PRIMITIVES.get(value) or _plain(value.py_func, module)
     return types.FunctionType(
         function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__
     )

@@ -74,6 +74,31 @@ def categorical_projection(g, lanes, size):
     return [p, normal(g, lanes, size), torch.full((lanes, size), 0.97), support, torch.zeros(p.shape)]
 
 
+def c51(g, lanes, size):
+    atoms, batch = 21, size
+    action = lambda: torch.randint(3, (lanes, batch), generator=g)
+    support = torch.linspace(-4, 4, atoms) * (1.0 + torch.arange(lanes)[:, None])
+    streams = [2.0 * normal(g, lanes, n, 160) for n in (2 * batch, batch)]
+    offsets = [normal(g, lanes, 6, atoms) for _ in "ab"]
+    inputs = [streams[0], offsets[0], streams[1], offsets[1], action(), action(), normal(g, lanes, batch)]
+    inputs += [torch.rand(lanes, batch, generator=g), positive(g, lanes, batch), support]
+    outputs = [torch.zeros(lanes, batch), torch.zeros(lanes, batch), action(), action()]
+    return [*inputs, *outputs, torch.full((lanes, batch, 160), 7.0)]
+
+
+def bias_relu(g, lanes, size):
+    return [normal(g, lanes, 9 * size, 5 * size), normal(g, lanes, 7 * size)[:, : 5 * size]]
+
+
+def relu_gradient(g, lanes, size):
+    shape, apart = (lanes, 9 * size, 5 * size), torch.zeros(lanes, 7 * size)
+    return [normal(g, *shape), normal(g, *shape), apart[:, : 5 * size]]
+
+
+def bias_gradient(g, lanes, size):
+    return [normal(g, lanes, 9 * size, 5 * size), 3, torch.zeros(lanes, 7 * size)[:, : 4 * size]]
+
+
 def adam_step(g, lanes, size):
     coefficients = torch.tensor([[0.5, 1e-3, 0.9, 0.999, 2.0, 1e-8, 0.01]]).repeat(lanes, 1)
     rows = [normal(g, lanes, 5 * size) for _ in range(5)]

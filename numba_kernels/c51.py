@@ -1,0 +1,103 @@
+"""The whole categorical loss of both branches in one pass: from head outputs to their gradients."""
+
+from __future__ import annotations
+
+from .argument import ArgumentError, declare
+from .c51_cpu import c51_cpu
+from .c51_cuda import ACTIONS, ALIGN, BLOCK, MOST_ATOMS, SAMPLES, c51_kernel
+from .launch import CudaKernel, Launch
+from .operation import Operation
+
+ARGUMENTS = declare(
+    "online: float32[P, N, W], online_offset: float32[P, 6, K], valued: float32[P, B, W], "
+    "valued_offset: float32[P, 6, K], direction: int64[P, B], magnitude: int64[P, B], "
+    "reward: float32[P, B], discount: float32[P, B], weight: float32[P, B], support: float32[P, K], "
+    "sample: float32[P, B], priority: float32[P, B], next_direction: int64[P, B], next_magnitude: int64[P, B], "
+    "d_streams: float32[P, B, W]"
+)
+
+
+def padded(columns: int) -> int:
+    """Columns that a head's outputs take up."""
+    return -(-columns // ALIGN) * ALIGN
+
+
+def stream_width(atoms: int) -> int:
+    """Columns of the value, direction and magnitude outputs side by side."""
+    return padded(atoms) + 2 * padded(ACTIONS * atoms)
+
+
+KERNEL = CudaKernel(c51_kernel, ARGUMENTS, BLOCK)
+
+
+def launches(*tensors):
+    lanes, samples = tensors[4].shape
+    return [Launch(KERNEL, (lanes, -(-samples // SAMPLES)), tensors)]
+
+
+def _require(sizes):
+    atoms, width = sizes["K"], sizes["W"]
+    if not 2 <= atoms <= MOST_ATOMS:
+        raise ArgumentError(f"c51(support): {atoms} atoms, 2 to {MOST_ATOMS} wanted")
+    if width != stream_width(atoms):
+        raise ArgumentError(f"c51(online): {width} columns, {stream_width(atoms)} wanted for {atoms} atoms")
+    if sizes["N"] != 2 * sizes["B"]:
+        raise ArgumentError(f"c51(online): {sizes['N']} rows, {2 * sizes['B']} wanted: the states and their successors")
+
+
+OPERATION = Operation("c51", ARGUMENTS, c51_cpu, launches, (KERNEL,), _require)
+
+
+def c51(
+    online,
+    online_offset,
+    valued,
+    valued_offset,
+    direction,
+    magnitude,
+    reward,
+    discount,
+    weight,
+    support,
+    sample,
+    priority,
+    next_direction,
+    next_magnitude,
+    d_streams,
+) -> None:
+    """Categorical double-DQN loss of two dueling branches with its gradient (Bellemare, Dabney, Munos 2017, Algorithm
+    1; van Hasselt et al. 2016; Wang et al. 2016; branching: Tavakoli et al. 2018).
+
+    A row of streams holds the value head's K atoms, then 3 K of the direction and 3 K of the magnitude branch, each
+    padded to a multiple of 32 columns, before their biases: action a has the logits v - mean_a d + d_a + offset_a, with
+    offsets float32[P, 6, K] of 3 directions, then 3 magnitudes. online: float32[P, 2B, W], states, then their n-step
+    successors; valued: float32[P, B, W], the successors by the target network; direction, magnitude: int64[P, B] in
+    0..2, actions taken (direction 1 is flat: the magnitude has no effect); reward, discount, weight: float32[P, B];
+    support: float32[P, K].
+
+    Target: the online network's greedy action of each branch, the target network's distributions p_d and p_m there,
+    p = p_d after a flat direction and (p_d + p_m)/2 otherwise, projected: m_i = sum_j [1 - |clip(r + g z_j, z_1, z_K) -
+    z_i| / dz]_0^1 p_j. Outputs: sample = (H(m, p_d) + H(m, p_m))/2 of the taken actions, the magnitude's half 0 where
+    flat was taken; priority = KL(m | p_d) + KL(m | p_m), never negative; next_direction, next_magnitude: int64[P, B];
+    d_streams: float32[P, B, W], gradient of sum_b weight_b sample_b / B, padding 0.
+
+    Every sum runs over 16 strided lanes, then a halving tree; exp and log are our own: same bits on every backend.
+    Anything that is not finite in a sample makes that sample NaN and no other. Capture-safe.
+    """
+    OPERATION(
+        online,
+        online_offset,
+        valued,
+        valued_offset,
+        direction,
+        magnitude,
+        reward,
+        discount,
+        weight,
+        support,
+        sample,
+        priority,
+        next_direction,
+        next_magnitude,
+        d_streams,
+    )
