@@ -12,7 +12,6 @@ from .argument import ArgumentError
 from .bias_relu import bias_relu
 from .branch_independence import branch_independence
 from .c51 import c51, stream_width
-from .categorical_projection import categorical_projection
 from .distill_saxpy import distill_saxpy
 from .evaluation_scan import evaluation_scan
 from .lane_mean import lane_mean
@@ -39,7 +38,6 @@ __all__ = [
     "bias_relu",
     "branch_independence",
     "c51",
-    "categorical_projection",
     "distill_saxpy",
     "evaluation_scan",
     "lane_mean",

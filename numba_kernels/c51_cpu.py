@@ -131,7 +131,7 @@ def _target_cpu(row, offset, after_d, after_m, start_d, start_m, atoms, r, g, wo
         at[j] = (cpu_fma(g, support[j], r) - low) * per_spacing
         below[j] = mass[j] if at[j] <= ZERO else ZERO
         above[j] = mass[j] if at[j] >= last else ZERO
-    moved[:atoms] = (r - r) + (g - g) + (share_d - share_d) + (share_m - share_m)
+    moved[:atoms] = (r - r) + (g - g) + (share_d - share_d) + (share_m - share_m) + (per_spacing - per_spacing)
     moved[0] += _scan_sum(below, work[SUMS, :LANES])
     moved[atoms - 1] += _scan_sum(above, work[SUMS, :LANES])
     for j in range(atoms):

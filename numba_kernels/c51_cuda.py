@@ -158,6 +158,7 @@ def c51_kernel(
         place_of[place, j] = at if at > ZERO and at < last else AWAY
     below, above = _sum(below), _sum(above)
     broken = (r - r) + (g - g) + (share_d - share_d) + (share_m - share_m)  # 0, or NaN where one is not finite
+    broken += per_spacing - per_spacing
     cuda.syncthreads()
     first = (fma(g, low, r) - low) * per_spacing
     total_m, entropy = ZERO, ZERO

@@ -8,7 +8,6 @@ from .adam_step import OPERATION as ADAM_STEP
 from .bias_relu import OPERATION as BIAS_RELU
 from .branch_independence import OPERATION as BRANCH_INDEPENDENCE
 from .c51 import OPERATION as C51
-from .categorical_projection import OPERATION as CATEGORICAL_PROJECTION
 from .distill_saxpy import OPERATION as DISTILL_SAXPY
 from .evaluation_scan import OPERATION as EVALUATION_SCAN
 from .lane_mean import OPERATION as LANE_MEAN
@@ -31,7 +30,6 @@ OPERATIONS: tuple[Operation, ...] = (
     LANE_MEAN,
     MARKET_STEP,
     EVALUATION_SCAN,
-    CATEGORICAL_PROJECTION,
     C51,
     BIAS_RELU,
     RELU_GRADIENT,

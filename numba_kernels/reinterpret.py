@@ -18,5 +18,6 @@ def float_of(bits: Any) -> Any:
     return np.int32(bits).view(np.float32)
 
 
-cpu_bits_of: Any = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(bits_of)
-cpu_float_of: Any = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(float_of)
+_njit: Any = numba.njit  # its type stub lacks the wrapper options
+cpu_bits_of: Any = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(bits_of)
+cpu_float_of: Any = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(float_of)

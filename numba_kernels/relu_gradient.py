@@ -14,7 +14,7 @@ from .reduction import sum_columns_cpu, sum_columns_cuda
 
 COLUMNS, LANES = 32, 16
 BLOCK = COLUMNS * LANES
-RELU_ARGUMENTS = declare("gradient: float32[P, B, N], output: float32[P, B, N], bias_gradient: float32[P:, N]")
+RELU_ARGUMENTS = declare("gradient: float32[P, B, N], output: float32[P:, B, N], bias_gradient: float32[P:, N]")
 BIAS_ARGUMENTS = declare("gradient: float32[P, B, W], first: int64, bias_gradient: float32[P:, N]")
 ZERO = float32(0.0)
 
@@ -119,7 +119,8 @@ BIAS_GRADIENT = Operation("bias_gradient", BIAS_ARGUMENTS, bias_gradient_cpu, _b
 def relu_gradient(gradient, output, bias_gradient) -> None:
     """gradient = 0 where output <= 0, in place; bias_gradient[p, n] = sum_b gradient[p, b, n] afterwards.
 
-    gradient, output (of the ReLU): float32[P, B, N]; bias_gradient: float32[P, N], whose lanes may lie apart. By
+    gradient, output (of the ReLU): float32[P, B, N]; bias_gradient: float32[P, N]; the lanes of the last two may lie
+    apart. By
     selection: an infinite gradient at a closed unit becomes 0. Sums run over 16 strided lanes of samples, then a
     halving tree. Same bits on every backend.
     """

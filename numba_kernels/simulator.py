@@ -122,7 +122,7 @@ class SimulatedCuda:
         part here, which is stricter than the warp of a GPU."""
         me = greenlet.getcurrent()
         turn = me.exchange_count = getattr(me, "exchange_count", 0) + 1
-        thread = self.moment.thread.x
+        thread = self.threadIdx.x
         self._exchanged[turn % 2, thread] = value
         me.parent.switch(EXCHANGE)
         return self._exchanged[turn % 2, thread ^ step]

@@ -85,14 +85,15 @@ def gem_context(pack: Pack, done: Forwarded, later: Activations) -> GemContext:
 def entry_gradients(
     gradients: dict[str, torch.Tensor], act: Activations, support: torch.Tensor
 ) -> dict[str, torch.Tensor]:
-    """Gradients on action values become gradients on logits; the others stay."""
+    """Gradients on action values become gradients on logits. In memory of their own: backward masks them in place."""
     found: dict[str, torch.Tensor] = {}
     for name, gradient in gradients.items():
         branch, is_q, _ = name.partition("_q")
         entry = f"{branch}_logits" if is_q else name
         if is_q:
             gradient = logits_gradient(getattr(act, entry), support, gradient)
-        found[entry] = found[entry] + gradient if entry in found else gradient
+        own = gradient.clone(memory_format=torch.contiguous_format)
+        found[entry] = found[entry] + gradient if entry in found else own
     return found
 
 

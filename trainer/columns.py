@@ -105,7 +105,7 @@ def features(pack: Pack, probe: Probe) -> Columns:
     """Signals of the existing features that a gem may duplicate, and which features each member uses."""
     sigma = pack.layout.slices["noise"]
     columns: Columns = {
-        "feature/spectral_norm": host(pack.online.norm().sigma.flatten()),
+        "feature/spectral_norm": host(pack.online.sigma()),
         "feature/noisy_nets": host(pack.online.params[:, sigma[0] : sigma[1]].abs().sum(1)),
         "feature/ensemble_kl": host(probe.disagreement),
     }

@@ -22,7 +22,7 @@ def greedy(act: Activations, support: torch.Tensor) -> tuple[torch.Tensor, torch
 
 
 def prefer(
-    pack: Pack, weights: Weights, norm: SpectralNorm, observation: torch.Tensor
+    pack: Pack, weights: Weights, norm: SpectralNorm | None, observation: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """What a walk prefers: argmax of value + bonus x standard deviation over the bootstrapped heads.
 

@@ -11,12 +11,13 @@ autograd is its oracle in the tests.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import torch
 
-from trainer.params import HEADS
+import numba_kernels as nk
+from trainer.params import ALIGN, HEADS
 
 Weights = dict[str, torch.Tensor]
 # Which parameter slices a gradient entering at an activation can reach: what is not listed is a structural zero.
@@ -61,7 +62,11 @@ class SpectralNorm:
 
 @dataclass(frozen=True)
 class Activations:
-    """What one forward over `[P, B, observation]` leaves behind; logits are `[P, B, actions, atoms]`."""
+    """What one forward over `[P, B, observation]` leaves behind.
+
+    `streams` `[P, B, W]` holds the outputs of the three heads side by side, before their biases, each padded to a
+    multiple of 32 columns; `offset` `[P, 6, atoms]` is what the biases add to the logits of each action.
+    """
 
     observation: torch.Tensor
     first: torch.Tensor
@@ -69,34 +74,89 @@ class Activations:
     value_hidden: torch.Tensor
     direction_hidden: torch.Tensor
     magnitude_hidden: torch.Tensor
-    direction_logits: torch.Tensor
-    magnitude_logits: torch.Tensor
+    streams: torch.Tensor
+    offset: torch.Tensor
+
+    def samples(self, part: slice) -> Activations:
+        """Views of some of the samples."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Activations(**{n: x if n == "offset" else x[:, part] for n, x in own.items()})
+
+    @cached_property
+    def direction_logits(self) -> torch.Tensor:
+        """`[P, B, 3, atoms]`."""
+        return self._logits("direction", self.offset[:, :3])
+
+    @cached_property
+    def magnitude_logits(self) -> torch.Tensor:
+        """`[P, B, 3, atoms]`."""
+        return self._logits("magnitude", self.offset[:, 3:])
+
+    def _logits(self, branch: str, offset: torch.Tensor) -> torch.Tensor:
+        atoms = offset.shape[2]
+        columns = columns_of(atoms)
+        start = columns[branch].start
+        advantage = self.streams[..., start : start + 3 * atoms].unflatten(-1, (3, atoms))
+        value = self.streams[..., None, :atoms]
+        return value - advantage.mean(2, keepdim=True) + advantage + offset.unsqueeze(1)
+
+
+def columns_of(atoms: int) -> dict[str, slice]:
+    """Where the outputs of each head stand in the streams, padding included."""
+    places, start = {}, 0
+    for head, actions in HEADS.items():
+        width = -(-actions * atoms // ALIGN) * ALIGN
+        places[head] = slice(start, start + width)
+        start += width
+    return places
+
+
+def padded(view: torch.Tensor) -> torch.Tensor:
+    """A matrix of the flat buffer with its padding columns, which are 0: the shapes that matrix units like."""
+    return view.as_strided((*view.shape[:2], view.stride(1)), view.stride(), view.storage_offset())
+
+
+def product(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    """out = a @ b for each member, `out` a view with gaps.
+
+    On CPU through a copy: torch takes another path for a view without gaps, which a pack of one has, and its last bits
+    differ there.
+    """
+    if out.is_cuda:
+        torch.bmm(a, b, out=out)
+    else:
+        out.copy_(torch.bmm(a, b))
+
+
+def relu_layer(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """relu(x @ w + b)."""
+    out = torch.bmm(x, w)
+    nk.bias_relu(out, b.squeeze(1))
+    return out
 
 
 def linear(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.baddbmm(b, x, w)
 
 
-def forward(w: Weights, norm: SpectralNorm, observation: torch.Tensor) -> Activations:
-    """Logits of both branches for float `[P, B, observation]`; dtype follows the weights."""
-    first = linear(observation, w["w_s1"], w["b_s1"]).relu_()
-    trunk = linear(first, norm.apply(w["w_s2"]), w["b_s2"]).relu_()
-    hidden, out = {}, {}
-    for head, actions in HEADS.items():
+def action_offsets(w: Weights) -> torch.Tensor:
+    """`[P, 6, atoms]`: the dueling sum of the heads' biases."""
+    value, branches = w["b_v2"], [w[f"b_{letter}2"].unflatten(2, (3, -1)).squeeze(1) for letter in "dm"]
+    return torch.cat([value + b - b.mean(1, keepdim=True) for b in branches], 1)
+
+
+def forward(w: Weights, norm: SpectralNorm | None, observation: torch.Tensor) -> Activations:
+    """What the network makes of float32 `[P, B, observation]`; `norm` None: no member normalises its trunk."""
+    first = relu_layer(observation, w["w_s1"], w["b_s1"])
+    trunk = relu_layer(first, norm.apply(w["w_s2"]) if norm else w["w_s2"], w["b_s2"])
+    hidden, columns = {}, columns_of(w["w_v2"].shape[2])
+    streams = first.new_empty(*first.shape[:2], columns["magnitude"].stop)
+    for head, place in columns.items():
         letter = head[0]
-        hidden[head] = linear(trunk, w[f"w_{letter}1"], w[f"b_{letter}1"]).relu_()
-        flat = linear(hidden[head], w[f"w_{letter}2"], w[f"b_{letter}2"])
-        out[head] = flat.view(*flat.shape[:2], actions, -1)
-    return Activations(
-        observation,
-        first,
-        trunk,
-        hidden["value"],
-        hidden["direction"],
-        hidden["magnitude"],
-        out["value"] + out["direction"] - out["direction"].mean(2, keepdim=True),
-        out["value"] + out["magnitude"] - out["magnitude"].mean(2, keepdim=True),
-    )
+        hidden[head] = relu_layer(trunk, w[f"w_{letter}1"], w[f"b_{letter}1"])
+        product(streams[..., place], hidden[head], padded(w[f"w_{letter}2"]))
+    hiddens = (hidden["value"], hidden["direction"], hidden["magnitude"])
+    return Activations(observation, first, trunk, *hiddens, streams, action_offsets(w))
 
 
 def atoms_of(support: torch.Tensor) -> torch.Tensor:
@@ -133,44 +193,54 @@ def gate(gradient: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
 
 def _store(out: Weights, name: str, x: torch.Tensor, grad: torch.Tensor) -> None:
     """Gradients of `x @ w + b` with respect to w and b."""
-    out[f"w_{name}"].copy_(torch.bmm(x.transpose(1, 2), grad))
-    out[f"b_{name}"].copy_(grad.sum(1, keepdim=True))
+    product(out[f"w_{name}"], x.transpose(1, 2), grad)
+    nk.bias_gradient(grad, 0, out[f"b_{name}"].squeeze(1))
+
+
+def _store_hidden(out: Weights, name: str, x: torch.Tensor, output: torch.Tensor, grad: torch.Tensor) -> None:
+    """Gradients of `output = relu(x @ w + b)` with respect to w and b; `grad` becomes that of `x @ w`."""
+    nk.relu_gradient(grad, output, out[f"b_{name}"].squeeze(1))
+    product(out[f"w_{name}"], x.transpose(1, 2), grad)
 
 
 def _head_backward(
-    w: Weights, act: Activations, head: str, d_out: torch.Tensor | None, d_hidden: torch.Tensor | None, out: Weights
+    w: Weights, act: Activations, head: str, d_streams: torch.Tensor | None, d_hidden: torch.Tensor | None, out: Weights
 ) -> torch.Tensor:
-    """Write one head's gradients and return d loss / d trunk."""
+    """Write one head's gradients; returns d loss / d (its hidden layer before the ReLU)."""
     letter, hidden = head[0], getattr(act, f"{head}_hidden")
-    if d_out is not None:
-        _store(out, f"{letter}2", hidden, d_out)
-        through = torch.bmm(d_out, w[f"w_{letter}2"].transpose(1, 2))
+    if d_streams is not None:
+        place = columns_of(w["w_v2"].shape[2])[head]
+        d_out = d_streams[..., place]
+        product(padded(out[f"w_{letter}2"]), hidden.transpose(1, 2), d_out)
+        nk.bias_gradient(d_streams, place.start, out[f"b_{letter}2"].squeeze(1))
+        through = torch.bmm(d_out, padded(w[f"w_{letter}2"]).transpose(1, 2))
         d_hidden = through if d_hidden is None else d_hidden + through
     assert d_hidden is not None
-    d_hidden = gate(d_hidden, hidden)
-    _store(out, f"{letter}1", act.trunk, d_hidden)
+    _store_hidden(out, f"{letter}1", act.trunk, hidden, d_hidden)
     for name in (f"w_{letter}1", f"b_{letter}1"):
         if f"noise_{name}" in w:  # w = mu + sigma * noise, so the gradient of sigma is that of w times the noise
             torch.mul(out[name], w[f"noise_{name}"], out=out[f"sigma_{name}"])
-    return torch.bmm(d_hidden, w[f"w_{letter}1"].transpose(1, 2))
+    return d_hidden
 
 
-def _stream_gradients(d: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Undo the dueling sum: gradients of the three heads' outputs, flattened to `[P, B, actions * atoms]`."""
-    outputs: dict[str, torch.Tensor] = {}
-    for branch in ("direction", "magnitude"):
-        logits = d.get(f"{branch}_logits")
-        if logits is None:
-            continue
-        outputs[branch] = (logits - logits.mean(2, keepdim=True)).flatten(2)
-        value = logits.sum(2)
-        outputs["value"] = outputs["value"] + value if "value" in outputs else value
-    return outputs
+def stream_gradients(act: Activations, d: dict[str, torch.Tensor]) -> tuple[torch.Tensor | None, tuple[str, ...]]:
+    """d loss / d streams from that of the logits, undoing the dueling sum, and the heads it reaches."""
+    found = [branch for branch in ("direction", "magnitude") if f"{branch}_logits" in d]
+    if not found:
+        return None, ()
+    out, columns = torch.zeros_like(act.streams, memory_format=torch.contiguous_format), columns_of(act.offset.shape[2])
+    for branch in found:
+        logits = d[f"{branch}_logits"]
+        advantage = (logits - logits.mean(2, keepdim=True)).flatten(2)
+        start = columns[branch].start
+        out[..., start : start + advantage.shape[2]] = advantage
+        out[..., : logits.shape[3]] += logits.sum(2)
+    return out, ("value", *found)
 
 
 def backward(
     w: Weights,
-    norm: SpectralNorm,
+    norm: SpectralNorm | None,
     act: Activations,
     d: dict[str, torch.Tensor],
     out: Weights,
@@ -178,30 +248,39 @@ def backward(
 ) -> None:
     """Write the gradient of one component over the views `out` of its row, zero where it never reaches.
 
-    `d` maps activation names (the keys of `REACH`) to d loss / d activation; tensors that no path reaches keep their
+    `d` maps activation names (the keys of `REACH`, or "streams" for those of all three heads) to d loss / d activation,
+    float32 and contiguous; the masks of the ReLUs are applied to it in place. Tensors that no path reaches keep their
     zeros. `target` is the one-hot input of `predict`, needed when `d` has "prediction".
     """
+    d_streams, heads = (d["streams"], tuple(HEADS)) if "streams" in d else stream_gradients(act, d)
     d_trunk = d.get("trunk")
-    outputs = _stream_gradients(d)
     for head in HEADS:
-        d_out, d_hidden = outputs.get(head), d.get(f"{head}_hidden")
-        if d_out is None and d_hidden is None:
+        outputs, d_hidden = d_streams if head in heads else None, d.get(f"{head}_hidden")
+        if outputs is None and d_hidden is None:
             continue
-        through = _head_backward(w, act, head, d_out, d_hidden, out)
-        d_trunk = through if d_trunk is None else d_trunk + through
+        d_hidden = _head_backward(w, act, head, outputs, d_hidden, out)
+        d_trunk = _accumulate(d_trunk, d_hidden, w[f"w_{head[0]}1"].transpose(1, 2))
     if "prediction" in d:
         assert target is not None
         _store(out, "p", torch.cat((act.trunk, target), -1), d["prediction"])
-        through = torch.bmm(d["prediction"], w["w_p"].transpose(1, 2))[..., : act.trunk.shape[-1]]
-        d_trunk = through if d_trunk is None else d_trunk + through
+        d_trunk = _accumulate(d_trunk, d["prediction"], w["w_p"][:, : act.trunk.shape[-1]].transpose(1, 2))
     if d_trunk is not None:
         _trunk_backward(w, norm, act, d_trunk, out)
 
 
-def _trunk_backward(w: Weights, norm: SpectralNorm, act: Activations, d_trunk: torch.Tensor, out: Weights) -> None:
-    d_second = gate(d_trunk, act.trunk)
-    effective = torch.bmm(act.first.transpose(1, 2), d_second)
-    out["w_s2"].copy_(norm.gradient(w["w_s2"], effective))
-    out["b_s2"].copy_(d_second.sum(1, keepdim=True))
-    d_first = gate(torch.bmm(d_second, norm.apply(w["w_s2"]).transpose(1, 2)), act.first)
-    _store(out, "s1", act.observation, d_first)
+def _accumulate(total: torch.Tensor | None, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """total + a @ b, in place where there is a total."""
+    return torch.bmm(a, b) if total is None else total.baddbmm_(a, b)
+
+
+def _trunk_backward(
+    w: Weights, norm: SpectralNorm | None, act: Activations, d_trunk: torch.Tensor, out: Weights
+) -> None:
+    first = act.first.transpose(1, 2)
+    nk.relu_gradient(d_trunk, act.trunk, out["b_s2"].squeeze(1))
+    if norm is None:
+        product(out["w_s2"], first, d_trunk)
+    else:
+        out["w_s2"].copy_(norm.gradient(w["w_s2"], torch.bmm(first, d_trunk)))
+    d_first = torch.bmm(d_trunk, (norm.apply(w["w_s2"]) if norm else w["w_s2"]).transpose(1, 2))
+    _store_hidden(out, "s1", act.observation, act.first, d_first)

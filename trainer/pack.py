@@ -24,6 +24,7 @@ from trainer.snapshots import Snapshots, make_snapshots
 from trainer.watchdog import Watch, make_watch
 
 START_ITERATIONS = 20  # of the power iteration, so that the first sigma is already close
+MEASURE_ITERATIONS = 50
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,23 @@ class Learner:
     weights: Weights
     left: torch.Tensor
     right: torch.Tensor
-    spectral_on: torch.Tensor  # bool [P, 1, 1]
+    spectral_on: torch.Tensor | None  # bool [P, 1, 1]; None when no member normalises
 
-    def norm(self) -> SpectralNorm:
+    def norm(self) -> SpectralNorm | None:
+        """What divides w_s2, from the present singular vectors; None when no member normalises."""
+        if self.spectral_on is None:
+            return None
         return spectral.estimate(self.weights["w_s2"], self.left, self.right, self.spectral_on)
+
+    def sigma(self) -> torch.Tensor:
+        """Largest singular value of the raw w_s2 `[P]`, whether it divides or not: from a start of its own, so that a
+        member is measured alike in any company."""
+        weight = self.weights["w_s2"]
+        left, right = torch.full_like(self.left, weight.shape[1] ** -0.5), torch.zeros_like(self.right)
+        for _ in range(MEASURE_ITERATIONS):
+            spectral.iterate(weight, left, right)
+        everyone = torch.ones_like(left[:, :, :1], dtype=torch.bool)
+        return spectral.estimate(weight, left, right, everyone).sigma.flatten()
 
     def iterate(self) -> None:
         spectral.iterate(self.weights["w_s2"], self.left, self.right)
@@ -221,7 +235,8 @@ def _fresh_learner(layout: ParamLayout, draw: Draws, sigma: float, spectral: tor
     weights = layout.views(params)
     _, rows, columns = weights["w_s2"].shape
     left, right = torch.full((members, 1, rows), rows**-0.5, device=device), torch.zeros(members, 1, columns)
-    learner = Learner(params, weights, left, right.to(device), (spectral != 0)[:, None, None])
+    on = (spectral != 0)[:, None, None] if bool((spectral != 0).any()) else None
+    learner = Learner(params, weights, left, right.to(device), on)
     for _ in range(START_ITERATIONS):
         learner.iterate()
     return learner

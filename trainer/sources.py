@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import torch
 
 from trainer import draws
-from trainer.explore import greedy
 from trainer.heads import ensemble as ensemble_head
 from trainer.heads import iqn as iqn_head
 from trainer.heads import reconstruction as decoder
 from trainer.losses import ensemble as ensemble_losses
-from trainer.losses.c51 import C51Loss, c51_loss, next_distribution, project
+from trainer.losses.c51 import C51Loss, c51_loss
 from trainer.losses.iqn import iqn_loss, next_quantiles, td_target
 from trainer.losses.reconstruction import reconstruction_loss
 from trainer.network import Activations, SpectralNorm, Weights, backward, forward
@@ -29,7 +28,7 @@ class Side:
     """One network with one draw of its noise."""
 
     weights: Weights
-    norm: SpectralNorm
+    norm: SpectralNorm | None
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,10 @@ class Forwarded:
     batch: Batch
     online: Side
     target: Side
+    both: Activations  # of the online network `[P, 2B, ...]`: `act`, then `later`
     act: Activations
     later: Activations
     valued: Activations
-    next_direction: torch.Tensor  # int64 [P, B], greedy choice of the online network at t + n
-    next_magnitude: torch.Tensor
 
 
 def side(pack: Pack, learner: Learner, purpose: int, step: torch.Tensor) -> Side:
@@ -63,23 +61,17 @@ def forward_batch(pack: Pack) -> Forwarded:
     batch = sample(pack.replay, pack.counters["bars"], trainer.n_step, signals["discount"], *exponents, u)
     online = side(pack, pack.online, draws.NOISE_ONLINE, step)
     target = side(pack, pack.target, draws.NOISE_TARGET, step)
-    act = forward(online.weights, online.norm, pack.market.observe(batch.row, batch.target))
-    later_view = pack.market.observe(batch.later_row, batch.later_target)
-    later = forward(online.weights, online.norm, later_view)
-    valued = forward(target.weights, target.norm, later_view)
-    return Forwarded(batch, online, target, act, later, valued, *greedy(later, pack.support))
+    rows, targets = (torch.cat(x, 1) for x in ((batch.row, batch.later_row), (batch.target, batch.later_target)))
+    views, size = pack.market.observe(rows, targets), trainer.batch_size
+    both = forward(online.weights, online.norm, views)
+    valued = forward(target.weights, target.norm, views[:, size:])
+    return Forwarded(batch, online, target, both, both.samples(slice(size)), both.samples(slice(size, None)), valued)
 
 
 def c51(pack: Pack, done: Forwarded) -> C51Loss:
     """Write the raw row of C51, before its budget."""
-    batch = done.batch
-    valued, chosen = done.valued, (done.next_direction, done.next_magnitude)
-    p = next_distribution(valued.direction_logits, valued.magnitude_logits, *chosen)
-    m = project(p, batch.returns, batch.discount, pack.support)
-    logits = done.act.direction_logits, done.act.magnitude_logits
-    loss = c51_loss(*logits, batch.direction, batch.magnitude, m, batch.weight)
-    d = {"direction_logits": loss.direction_logits, "magnitude_logits": loss.magnitude_logits}
-    backward(done.online.weights, done.online.norm, done.act, d, pack.row_views["c51"])
+    loss = c51_loss(done.both, done.valued, done.batch, pack.support)
+    backward(done.online.weights, done.online.norm, done.act, {"streams": loss.streams}, pack.row_views["c51"])
     return loss
 
 
@@ -93,14 +85,17 @@ def _enter_trunk(pack: Pack, done: Forwarded, name: str, d_trunk: torch.Tensor) 
     backward(done.online.weights, done.online.norm, done.act, {"trunk": d_trunk}, pack.row_views[name])
 
 
-def iqn(pack: Pack, done: Forwarded) -> torch.Tensor:
-    """Row and loss `[P]` of the quantile head; its trunk gradient passes through `iqn_readiness`."""
+def iqn(pack: Pack, done: Forwarded, best: C51Loss) -> torch.Tensor:
+    """Row and loss `[P]` of the quantile head; its trunk gradient passes through `iqn_readiness`.
+
+    It bootstraps from the action that C51 finds `best`, the one that the agent would take.
+    """
     trainer, batch, signals = pack.spec.trainer, done.batch, pack.signals
     step, shape = pack.counters["updates"].clone(), (trainer.batch_size, trainer.iqn.quantiles)
     tau = pack.draws.uniform(draws.TAU_ONLINE, step, *shape)
     act = iqn_head.forward(done.online.weights, done.act.trunk, tau)
     later = iqn_head.forward(done.target.weights, done.valued.trunk, pack.draws.uniform(draws.TAU_TARGET, step, *shape))
-    quantiles = next_quantiles(later.values, done.next_direction, done.next_magnitude)
+    quantiles = next_quantiles(later.values, best.next_direction, best.next_magnitude)
     target = td_target(batch.returns, batch.discount, quantiles)
     loss = iqn_loss(act.values, tau, batch.direction, batch.magnitude, target, batch.weight, trainer.iqn.kappa)
     d_values = _weighted(signals["iqn_weight"], loss.d_values)
@@ -109,7 +104,7 @@ def iqn(pack: Pack, done: Forwarded) -> torch.Tensor:
     return loss.value
 
 
-def ensemble(pack: Pack, done: Forwarded) -> torch.Tensor:
+def ensemble(pack: Pack, done: Forwarded, best: C51Loss) -> torch.Tensor:
     """Row and loss `[P]` of the bootstrapped heads; each learns from its own share of the replay's places."""
     batch, heads = done.batch, pack.spec.trainer.ensemble.heads
     act = ensemble_head.forward(done.online.weights, done.act.trunk, heads)
@@ -126,7 +121,7 @@ def ensemble(pack: Pack, done: Forwarded) -> torch.Tensor:
     return loss.value
 
 
-def reconstruction(pack: Pack, done: Forwarded) -> torch.Tensor:
+def reconstruction(pack: Pack, done: Forwarded, best: C51Loss) -> torch.Tensor:
     """Row and loss `[P]` of the decoder that rebuilds the observation from the trunk."""
     rebuilt = decoder.forward(done.online.weights, done.act.trunk)
     loss = reconstruction_loss(rebuilt, done.act.observation)

@@ -79,7 +79,7 @@ def graph_forward(pack: Pack) -> Summed:
     nk.saxpy(pack.gradient, scale, pack.row("c51"))
     losses, coefficients = {"c51": loss.value}, {"c51_bs": scale}
     for name in pack.backward_sources:
-        losses[name] = BACKWARD[name](pack, done)
+        losses[name] = BACKWARD[name](pack, done, loss)
         coefficients[name] = pack.signals[pack.component(name).gates[0]]  # its weight, in the row already
         nk.saxpy(pack.gradient, (coefficients[name] != 0).float(), pack.row(name))
     return Summed(done, losses, loss.priority, raw_norm * scale, coefficients)
@@ -106,8 +106,9 @@ def graph_adam(pack: Pack, summed: Summed) -> tuple[torch.Tensor, torch.Tensor]:
     online, target = pack.online, pack.target
     moments = pack.first_moment, pack.second_moment
     adam(online.params, target.params, pack.gradient, *moments, pack.signals, pack.counters, factor, alive)
-    online.iterate()
-    target.iterate()
+    if "spectral_norm" in pack.features:
+        online.iterate()
+        target.iterate()
     update_priorities(pack.replay, summed.done.batch.index, summed.priority, alive)
     pack.counters["updates"].add_(1)
     return norm, factor

@@ -68,12 +68,6 @@ def evaluation_scan(g, lanes, size):
     return [*walk_table(size + 8, 2), row0, length, choice, costs(lanes), *outputs, torch.zeros(lanes, 2).int()]
 
 
-def categorical_projection(g, lanes, size):
-    p = torch.softmax(normal(g, lanes, size, 21), -1)
-    support = torch.linspace(-4, 4, 21) * (1.0 + torch.arange(lanes)[:, None])
-    return [p, normal(g, lanes, size), torch.full((lanes, size), 0.97), support, torch.zeros(p.shape)]
-
-
 def c51(g, lanes, size):
     atoms, batch = 21, size
     action = lambda: torch.randint(3, (lanes, batch), generator=g)

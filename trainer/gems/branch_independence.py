@@ -35,7 +35,7 @@ class BranchIndependence(Gem):
         return correlation.square().sum((1, 2))
 
     def measure(self, ctx: GemContext) -> Measure:
-        x, y = ctx.direction_hidden, ctx.magnitude_hidden
+        x, y = ctx.direction_hidden.contiguous(), ctx.magnitude_hidden.contiguous()
         value, grad_x, grad_y = x.new_zeros(x.shape[0]), torch.zeros_like(x), torch.zeros_like(y)
         nk.branch_independence(x, y, ctx.active, value, grad_x, grad_y)
         return Measure(value, {"direction_hidden": grad_x, "magnitude_hidden": grad_y})
