@@ -247,7 +247,7 @@ class Theirs:
     def choices(self, judge: Judge) -> torch.Tensor:
         rows, last = judge.states()
         found = [
-            self.algorithm.policy(Batch(obs=judge.market.observe(row, target).numpy(), info=None)).act
+            self.algorithm.policy(Batch(obs=judge.market.observe(row[None], target[None])[0].numpy(), info=None)).act
             for row, target in zip(rows.split(CHUNK), last.split(CHUNK), strict=True)
         ]
         return judge.of_states(np.concatenate(found))

@@ -17,6 +17,8 @@ from .evaluation_scan import evaluation_scan
 from .lane_mean import lane_mean
 from .launch import LaunchError
 from .market_step import market_step
+from .n_step import n_step
+from .observe import observe
 from .predictive_coding import predictive_coding
 from .registry import KERNELS, OPERATIONS, warmup
 from .relu_gradient import bias_gradient, relu_gradient
@@ -42,6 +44,8 @@ __all__ = [
     "evaluation_scan",
     "lane_mean",
     "market_step",
+    "n_step",
+    "observe",
     "predictive_coding",
     "relu_gradient",
     "saxpy",

@@ -13,6 +13,8 @@ from .evaluation_scan import OPERATION as EVALUATION_SCAN
 from .lane_mean import OPERATION as LANE_MEAN
 from .launch import CudaKernel
 from .market_step import OPERATION as MARKET_STEP
+from .n_step import OPERATION as N_STEP
+from .observe import OPERATION as OBSERVE
 from .operation import Operation
 from .predictive_coding import OPERATION as PREDICTIVE_CODING
 from .relu_gradient import BIAS_GRADIENT, RELU_GRADIENT
@@ -29,6 +31,8 @@ OPERATIONS: tuple[Operation, ...] = (
     PREDICTIVE_CODING,
     LANE_MEAN,
     MARKET_STEP,
+    OBSERVE,
+    N_STEP,
     EVALUATION_SCAN,
     C51,
     BIAS_RELU,

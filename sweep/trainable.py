@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sweep.inputs import check_inputs
 from sweep.ray_reporter import Metrics, RayReporter
 from trainer.config import TrialSpec
 from trainer.record import RecordError, TrialFinished, TrialLocked, TrialStore, read_plan
 from trainer.reporter import Reporter, StoreReporter
+
+if TYPE_CHECKING:
+    from trainer.session import Session
 
 LOCK_SECONDS = 60.0  # workers of a killed sweep end within seconds; until then they hold their trial
 
@@ -45,9 +49,17 @@ def _trained_body(plan: Mapping[str, Any]) -> Body:
 
     def body(spec: TrialSpec, reporter: Reporter) -> None:
         check_inputs(plan, spec.data)
-        run_trial(spec, reporter)
+        run_trial(spec, reporter, session=_session())
 
     return body
+
+
+@functools.cache
+def _session() -> Session:
+    """One a worker process: Ray hands it trial after trial."""
+    from trainer.session import Session
+
+    return Session()
 
 
 def may_pass(error: Exception) -> bool:

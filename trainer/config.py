@@ -211,6 +211,7 @@ class Machine(Frozen):
 
     device: str = "cpu"
     threads: Positive = 1
+    capture: bool = True  # on CUDA: the iteration as one graph; off: launch by launch, for a debugger
 
 
 class TrialSpec(Frozen):

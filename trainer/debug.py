@@ -195,7 +195,8 @@ def replay(
 def _run_trial(spec: TrialSpec, reporter: Reporter) -> None:
     from trainer.loop import run_trial
 
-    run_trial(spec, reporter)
+    eager = spec.machine.model_copy(update={"capture": False})  # the same bits, and a debugger can look inside
+    run_trial(spec.model_copy(update={"machine": eager}), reporter)
 
 
 def stored_spec(experiment: Path | str, key: str) -> TrialSpec:

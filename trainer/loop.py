@@ -11,44 +11,49 @@ import torch
 import numba_kernels as nk
 from trainer import columns as col
 from trainer import snapshots, watchdog
+from trainer.capture import Step
 from trainer.config import TrialSpec
 from trainer.data.folds import SpanName
-from trainer.data.source import load_table
 from trainer.data.table import MarketTable
 from trainer.diagnostics import health_line
 from trainer.evaluate import Walk, evaluate
 from trainer.health import move_support, observe_q_gap, observe_values
-from trainer.pack import Pack, build_pack, load_state, state
+from trainer.pack import Pack, load_state, state
 from trainer.probe import Probe, measure_probe
 from trainer.record import Checkpoint
 from trainer.reporter import EpochRecord, Reporter
+from trainer.session import Session
 from trainer.sharpe import FLOOR, iqm
-from trainer.step import begin_walks, iterate, walk
+from trainer.step import begin_walks, walk
 
 
-def run_trial(spec: TrialSpec, reporter: Reporter, table: MarketTable | None = None) -> None:
+def run_trial(
+    spec: TrialSpec, reporter: Reporter, table: MarketTable | None = None, session: Session | None = None
+) -> None:
     """Train all members of `spec` and hand one record an epoch to `reporter`, starting where it says.
 
-    `table` takes the place of the bars that `spec.data` names. Epoch 0 is the untrained network. Deterministic: the
-    same spec gives the same records on the same kind of machine.
+    `table` takes the place of the bars that `spec.data` names; a `session` lends what the process keeps from its last
+    trial and changes no bit. Epoch 0 is the untrained network. Deterministic: the same spec gives the same records on
+    the same kind of machine.
     """
     torch.set_num_threads(spec.machine.threads)
+    session = session or Session()
     with torch.no_grad():
-        pack = build_pack(spec, table or load_table(spec.data))
-        nk.warmup(pack.device)
+        nk.warmup(spec.machine.device)
+        pack, step = session.open(spec, table or session.table(spec.data))
         begun = _start(pack, reporter)
         for epoch in range(begun, spec.trainer.epochs + 1):
-            if run_epoch(pack, epoch, reporter):
+            if run_epoch(pack, step, epoch, reporter):
                 return
     reporter.finish({"epochs": spec.trainer.epochs, "members": pack.size, "frozen": _frozen(pack)})
 
 
-def run_epoch(pack: Pack, epoch: int, reporter: Reporter) -> bool:
+def run_epoch(pack: Pack, step: Step, epoch: int, reporter: Reporter) -> bool:
     """Updates (none in epoch 0), evaluation, record. True when the reporter wants to stop."""
     clock = time.perf_counter()
     pack.measurements.clear()
     if epoch > 0:
-        train_epoch(pack)
+        train_epoch(pack, step)
     trained = time.perf_counter()
     record = make_record(pack, epoch)
     record.columns["clock/train_seconds"] = np.full(pack.size, trained - clock)
@@ -56,13 +61,13 @@ def run_epoch(pack: Pack, epoch: int, reporter: Reporter) -> bool:
     return reporter.epoch(record, lambda: Checkpoint(epoch, state(pack), {"key": pack.spec.key}))
 
 
-def train_epoch(pack: Pack) -> None:
+def train_epoch(pack: Pack, step: Step) -> None:
     """`updates_per_epoch` iterations; the diagnostic ones are spread evenly and the last update is one of them."""
     trainer = pack.spec.trainer
     every = trainer.updates_per_epoch / trainer.diagnostics_per_epoch
     marked = {round(every * (i + 1)) for i in range(trainer.diagnostics_per_epoch)}
     for update in range(1, trainer.updates_per_epoch + 1):
-        iterate(pack, update in marked)
+        step(pack, update in marked)
 
 
 def end_epoch(pack: Pack, probe: Probe, epoch: int) -> None:

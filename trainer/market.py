@@ -48,8 +48,10 @@ class Market:
     costs: torch.Tensor  # float64 [P, 5]
 
     def observe(self, row: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """float32 `[..., F + 7]` for int64 rows and last targets of the same shape."""
-        return torch.cat((self.features[row], self.targets[target]), -1)
+        """float32 `[P, N, F + 7]` for int64 rows and last targets `[P, N]`."""
+        out = self.features.new_empty(*row.shape, self.features.shape[1] + TARGETS)
+        nk.observe(self.features, row.contiguous(), target.contiguous(), out)
+        return out
 
 
 @dataclass(frozen=True)

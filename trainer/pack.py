@@ -14,7 +14,7 @@ from trainer.draws import Draws
 from trainer.gems.contract import Gem
 from trainer.gems.registry import component_name, load_gems
 from trainer.losses.c51 import make_support
-from trainer.market import Market, TrainSpans, Walks, make_market, make_train_spans, make_walks
+from trainer.market import Market, TrainSpans, Walks, cost_row, make_market, make_train_spans, make_walks
 from trainer.measurement import Measurements, make_measurements
 from trainer.network import REACH, SpectralNorm, Weights
 from trainer.params import SLICES, TARGETS, ParamLayout, initialise, make_layout
@@ -185,6 +185,38 @@ def build_pack(spec: TrialSpec, table: MarketTable) -> Pack:
     )
 
 
+def reset_pack(pack: Pack) -> None:
+    """Fill the pack in place with fresh members of its spec, to the bit as `build_pack` would.
+
+    For a spec that differs from the one it was built for in nothing that a captured step has baked in.
+    """
+    spec, arms, device = pack.spec, {arm.name: arm for arm in pack.spec.arms}, pack.device
+    member_arms = [arms[m.arm] for m in spec.members]
+    pack.signals.table.copy_(_fresh_signals(spec, pack.table, pack.gems, member_arms).table)
+    pack.counters.table.copy_(Counters(pack.size, device).table)
+    pack.draws.keys.copy_(torch.tensor([m.seed for m in spec.members]))
+    pack.spans.fold.copy_(torch.tensor([m.fold for m in spec.members]))
+    pack.market.costs.copy_(torch.tensor([cost_row(spec.trainer.market)], dtype=torch.float64))
+    support = make_support(spec.trainer.network.v_max, spec.trainer.network.atoms, device)
+    pack.support.copy_(support.expand_as(pack.support))
+    _begin_learner(pack.layout, pack.draws, spec.trainer.network.noise_sigma, pack.online)
+    for mine, theirs in ((pack.target.params, pack.online.params), (pack.target.left, pack.online.left)):
+        mine.copy_(theirs)
+    pack.target.right.copy_(pack.online.right)
+    for tensor in (pack.first_moment, pack.second_moment, pack.gradient, pack.rows):
+        tensor.zero_()
+    for tensor in (pack.walks.tensors() | pack.replay.fields).values():
+        tensor.zero_()
+    pack.replay.max_priority.fill_(1.0)
+    pack.bootstrap.copy_(_bootstrap(spec, pack.draws, pack.features))
+    if pack.snapshots is not None:
+        pack.snapshots.clear(pack.online.params)
+    watch = make_watch(len(pack.components), pack.signals).tensors()
+    for name, tensor in pack.watch.tensors().items():
+        tensor.copy_(watch[name])
+    pack.measurements.clear()
+
+
 def _fresh_signals(spec: TrialSpec, table: MarketTable, gems: tuple[Gem, ...], arms: list[ArmConfig]) -> Signals:
     """The configuration in every member's row, then what its arm changes."""
     signals = Signals(len(arms), tuple(gem.name for gem in gems), torch.device(spec.machine.device))
@@ -230,16 +262,23 @@ def gem_component(gem: Gem) -> Component:
 
 def _fresh_learner(layout: ParamLayout, draw: Draws, sigma: float, spectral: torch.Tensor) -> Learner:
     device, members = draw.keys.device, len(draw.keys)
-    params = torch.zeros(members, layout.total, device=device)
-    initialise(layout, params, sigma, lambda index, count: draw.once(draws.INITIALISE + index, count))
+    params = torch.empty(members, layout.total, device=device)
     weights = layout.views(params)
     _, rows, columns = weights["w_s2"].shape
-    left, right = torch.full((members, 1, rows), rows**-0.5, device=device), torch.zeros(members, 1, columns)
+    left, right = (torch.empty(members, 1, size, device=device) for size in (rows, columns))
     on = (spectral != 0)[:, None, None] if bool((spectral != 0).any()) else None
-    learner = Learner(params, weights, left, right.to(device), on)
+    learner = Learner(params, weights, left, right, on)
+    _begin_learner(layout, draw, sigma, learner)
+    return learner
+
+
+def _begin_learner(layout: ParamLayout, draw: Draws, sigma: float, learner: Learner) -> None:
+    """Initial weights from the members' seeds, and singular vectors that fit them."""
+    initialise(layout, learner.params, sigma, lambda index, count: draw.once(draws.INITIALISE + index, count))
+    learner.left.fill_(learner.left.shape[2] ** -0.5)
+    learner.right.zero_()
     for _ in range(START_ITERATIONS):
         learner.iterate()
-    return learner
 
 
 def _copy_learner(layout: ParamLayout, source: Learner) -> Learner:

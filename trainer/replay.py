@@ -9,11 +9,12 @@ the priority that the update gives it (Schaul et al. 2016, arXiv 1511.05952, alg
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
-from trainer.market import TERMINATED
-from trainer.priority import draw_leaves, importance_weights, leaf_masses
+import numba_kernels as nk
+from trainer.priority import draw_evenly, draw_leaves, importance_weights, leaf_masses
 
 FIELDS = {
     "row": torch.int32,
@@ -48,19 +49,31 @@ class Replay:
 class Batch:
     """Sampled transitions, `[P, B]` each. `next_*` is one bar on, `later_*` up to n bars on (the bootstrap state)."""
 
-    row: torch.Tensor
-    target: torch.Tensor
-    direction: torch.Tensor
-    magnitude: torch.Tensor
-    executed: torch.Tensor
-    next_row: torch.Tensor
+    rows: torch.Tensor  # int64 [P, 3, B], market rows now, one bar on and at the bootstrap state
+    targets: torch.Tensor  # int64 [P, 3, B], last targets there
+    actions: torch.Tensor  # int64 [P, 2, B], direction and magnitude
     continues: torch.Tensor  # float32: 1 where the next bar belongs to the same episode
     returns: torch.Tensor  # float32: n-step return
     discount: torch.Tensor  # float32: discount^m, 0 after termination
-    later_row: torch.Tensor
-    later_target: torch.Tensor
     index: torch.Tensor  # int64: place in the ring, column * E + walk; valid until the next insert
     weight: torch.Tensor  # float32: importance weight, 1 at the largest of the batch
+
+    @cached_property
+    def direction(self) -> torch.Tensor:
+        return self.actions[:, 0].contiguous()
+
+    @cached_property
+    def magnitude(self) -> torch.Tensor:
+        return self.actions[:, 1].contiguous()
+
+    @property
+    def executed(self) -> torch.Tensor:
+        """Target after the action."""
+        return self.targets[:, 1]
+
+    @property
+    def next_row(self) -> torch.Tensor:
+        return self.rows[:, 1]
 
 
 def make_replay(members: int, capacity: int, environments: int, device: torch.device) -> Replay:
@@ -95,14 +108,6 @@ def update_priorities(replay: Replay, index: torch.Tensor, priority: torch.Tenso
     replay.max_priority.copy_(torch.maximum(replay.max_priority, fresh.amax(1)))
 
 
-def _steps(replay: Replay, name: str, column: torch.Tensor, walk: torch.Tensor) -> torch.Tensor:
-    """Field values `[P, B, n]` of consecutive columns `[P, B, n]` of one walk `[P, B]`."""
-    flat = replay.fields[name].flatten(1)
-    environments = replay.fields[name].shape[2]
-    index = (column % replay.columns) * environments + walk[..., None]
-    return flat.gather(1, index.flatten(1)).view(column.shape)
-
-
 def _startable(replay: Replay, bars: torch.Tensor, n_step: int) -> torch.Tensor:
     """bool `[P, columns * E]`: stored transitions whose n-step window ends before the write position."""
     column = torch.arange(replay.columns, device=bars.device)
@@ -116,64 +121,48 @@ def sample(
     bars: torch.Tensor,
     n_step: int,
     discount: torch.Tensor,
-    alpha: torch.Tensor,
-    beta: torch.Tensor,
+    exponents: tuple[torch.Tensor, torch.Tensor] | None,
     u: torch.Tensor,
 ) -> Batch:
     """Batch from the last `min(bars, columns)` bars, drawn in proportion to priority^alpha in B strata.
 
-    `bars` int64 `[P]`, at least `n_step` (below it there is nothing to draw and the weights are NaN); `discount`,
-    `alpha` and `beta` float32 `[P]`; `u` float32 `[P, B]` in [0, 1). alpha 0 draws uniformly with weights of exactly 1.
+    `bars` int64 `[P]`, at least `n_step` (below it there is nothing to draw); `discount` float32 `[P]`; `exponents`
+    alpha and beta float32 `[P]`; `u` float32 `[P, B]` in [0, 1). alpha 0 draws uniformly with weights of exactly 1, and
+    so does None, without looking at a priority.
 
     R = sum_{k<m} g^k r_{t+k} with m = min(n, steps to the end of the episode), bootstrapped with g^m unless the episode
     terminated (Rainbow, arXiv 1710.02298, with truncation kept apart from termination).
     """
-    priority, environments = replay.fields["priority"].flatten(1), replay.fields["row"].shape[2]
-    mass = leaf_masses(priority, _startable(replay, bars, n_step), alpha)
-    index = draw_leaves(mass, u)
-    weight = importance_weights(mass.gather(1, index), beta)
-    walk = index % environments
-    steps = (index // environments)[..., None] + torch.arange(n_step, device=bars.device)
-    ended = _steps(replay, "flags", steps, walk) != 0
-    alive = torch.ones_like(ended)
-    alive[..., 1:] = ended[..., :-1].cumsum(-1) == 0
-    return _assemble(replay, steps, index, weight, alive, discount)
+    environments = replay.fields["row"].shape[2]
+    if exponents is None:
+        index, weight = draw_evenly(bars, replay.columns, environments, n_step, u), torch.ones_like(u)
+    else:
+        mass = leaf_masses(replay.fields["priority"].flatten(1), _startable(replay, bars, n_step), exponents[0])
+        index = draw_leaves(mass, u)
+        weight = importance_weights(mass.gather(1, index), exponents[1])
+    return _gather(replay, index, weight, discount, n_step)
 
 
-def _assemble(
-    replay: Replay,
-    steps: torch.Tensor,
-    index: torch.Tensor,
-    weight: torch.Tensor,
-    alive: torch.Tensor,
-    discount: torch.Tensor,
-) -> Batch:
-    walk = index % replay.fields["row"].shape[2]
-
-    def first(name: str) -> torch.Tensor:
-        return replay.fields[name].flatten(1).gather(1, index).long()
-
-    power, returns = torch.ones_like(discount)[:, None], torch.zeros(walk.shape, device=walk.device)
-    reward = _steps(replay, "reward", steps, walk)
-    for k in range(steps.shape[-1]):
-        returns = torch.where(alive[..., k], returns + power * reward[..., k], returns)
-        power = torch.where(alive[..., k], power * discount[:, None], power)
-    last = alive.sum(-1, keepdim=True) - 1
-    end = steps.gather(2, last)
-    terminated = (_steps(replay, "flags", end, walk).squeeze(-1) & TERMINATED) != 0
-    row, flags = first("row"), first("flags")
-    return Batch(
-        row,
-        first("target"),
-        first("direction"),
-        first("magnitude"),
-        first("executed"),
-        row + 1,
-        (flags == 0).float(),
-        returns,
-        power.expand(walk.shape).masked_fill(terminated, 0.0),
-        _steps(replay, "row", end, walk).squeeze(-1).long() + 1,
-        _steps(replay, "executed", end, walk).squeeze(-1).long(),
+def _gather(replay: Replay, index: torch.Tensor, weight: torch.Tensor, discount: torch.Tensor, n_step: int) -> Batch:
+    members, batch = index.shape
+    rows, targets, actions = (torch.empty(members, n, batch, dtype=torch.int64, device=index.device) for n in (3, 3, 2))
+    numbers = torch.empty(members, 3, batch, device=index.device)
+    ring = replay.fields
+    nk.n_step(
+        ring["row"],
+        ring["target"],
+        ring["executed"],
+        ring["direction"],
+        ring["magnitude"],
+        ring["reward"],
+        ring["flags"],
         index,
-        weight,
+        discount,
+        n_step,
+        rows,
+        targets,
+        actions,
+        numbers,
     )
+    continues, returns, factor = (numbers[:, i].contiguous() for i in range(3))
+    return Batch(rows, targets, actions, continues, returns, factor, index, weight)

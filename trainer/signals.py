@@ -43,7 +43,7 @@ SLOTS = (
     Slot("q_gap_floor", "train volatilities", 0.0, "health.observe_q_gap"),
     Slot("norm_ema_rate", "1 per update", 0.0, "config"),
     Slot("applied_norm_ema", "gradient norm", 0.0, "components.observe_applied"),
-    Slot("reward_scale", "1 / log return", 1.0, "pack.build_pack"),
+    Slot("reward_scale", "1 / log return", 1.0, "pack._fresh_signals"),
     Slot("q_temperature", "train volatilities", 0.1, "constant"),
     Slot("adam_beta1_power", "1", 1.0, "optimiser.adam"),
     Slot("adam_beta2_power", "1", 1.0, "optimiser.adam"),

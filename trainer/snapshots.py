@@ -26,16 +26,25 @@ class Snapshots:
     def tensors(self) -> dict[str, torch.Tensor]:
         return {f"snapshots/{name}": getattr(self, name) for name in ("params", "q_gap", "epoch", "best")}
 
+    def clear(self, params: torch.Tensor) -> None:
+        """An empty ring; the teacher is a copy of `params` `[P, total]`, so that it pulls nowhere."""
+        self.params.zero_()
+        self.q_gap.fill_(-torch.inf)
+        self.epoch.fill_(-1)
+        self.best.copy_(params)
+
 
 def make_snapshots(ring: int, params: torch.Tensor) -> Snapshots:
-    """An empty ring; the teacher starts as a copy of `params` `[P, total]`, so that it pulls nowhere."""
+    """A cleared ring of `ring` places for members with `params` `[P, total]`."""
     members, device = params.shape[0], params.device
-    return Snapshots(
-        torch.zeros(members, ring, params.shape[1], device=device),
-        torch.full((members, ring), -torch.inf, device=device),
-        torch.full((members, ring), -1, dtype=torch.int64, device=device),
-        params.clone(),
+    made = Snapshots(
+        torch.empty(members, ring, params.shape[1], device=device),
+        torch.empty(members, ring, device=device),
+        torch.empty(members, ring, dtype=torch.int64, device=device),
+        torch.empty_like(params),
     )
+    made.clear(params)
+    return made
 
 
 def accepts(signals: Signals, counters: Counters) -> torch.Tensor:

@@ -57,12 +57,13 @@ def forward_batch(pack: Pack) -> Forwarded:
     trainer, step = pack.spec.trainer, pack.counters["updates"].clone()
     u = pack.draws.uniform(draws.SAMPLE, step, trainer.batch_size)
     signals = pack.signals
-    exponents = signals["priority_alpha"], signals["priority_beta"]
-    batch = sample(pack.replay, pack.counters["bars"], trainer.n_step, signals["discount"], *exponents, u)
+    prioritised = "prioritised_replay" in pack.features
+    exponents = (signals["priority_alpha"], signals["priority_beta"]) if prioritised else None
+    batch = sample(pack.replay, pack.counters["bars"], trainer.n_step, signals["discount"], exponents, u)
     online = side(pack, pack.online, draws.NOISE_ONLINE, step)
     target = side(pack, pack.target, draws.NOISE_TARGET, step)
-    rows, targets = (torch.cat(x, 1) for x in ((batch.row, batch.later_row), (batch.target, batch.later_target)))
-    views, size = pack.market.observe(rows, targets), trainer.batch_size
+    size = trainer.batch_size
+    views = pack.market.observe(batch.rows[:, ::2].flatten(1), batch.targets[:, ::2].flatten(1))  # t, then t + n
     both = forward(online.weights, online.norm, views)
     valued = forward(target.weights, target.norm, views[:, size:])
     return Forwarded(batch, online, target, both, both.samples(slice(size)), both.samples(slice(size, None)), valued)

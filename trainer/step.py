@@ -109,7 +109,8 @@ def graph_adam(pack: Pack, summed: Summed) -> tuple[torch.Tensor, torch.Tensor]:
     if "spectral_norm" in pack.features:
         online.iterate()
         target.iterate()
-    update_priorities(pack.replay, summed.done.batch.index, summed.priority, alive)
+    if "prioritised_replay" in pack.features:
+        update_priorities(pack.replay, summed.done.batch.index, summed.priority, alive)
     pack.counters["updates"].add_(1)
     return norm, factor
 

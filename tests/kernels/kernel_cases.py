@@ -93,6 +93,21 @@ def bias_gradient(g, lanes, size):
     return [normal(g, lanes, 9 * size, 5 * size), 3, torch.zeros(lanes, 7 * size)[:, : 4 * size]]
 
 
+def observe(g, lanes, size):
+    row, target = (torch.randint(high, (lanes, size), generator=g) for high in (11, 7))
+    return [normal(g, 11, 5), row, target, torch.zeros(lanes, size, 12)]
+
+
+def n_step(g, lanes, size):
+    ring = lambda high, kind: torch.randint(high, (lanes, 12, 3), generator=g).to(kind)
+    small = [ring(high, torch.int8) for high in (7, 7, 3, 3)]
+    flags = ring(3, torch.int8) * ring(2, torch.int8)
+    fields = [ring(50, torch.int32), *small, normal(g, lanes, 12, 3), flags]
+    inputs = [torch.randint(36, (lanes, size), generator=g), 0.5 + 0.5 * torch.rand(lanes, 2, generator=g)[:, 0], 3]
+    outputs = [torch.zeros(lanes, n, size, dtype=torch.int64) for n in (3, 3, 2)]
+    return [*fields, *inputs, *outputs, torch.zeros(lanes, 3, size)]
+
+
 def adam_step(g, lanes, size):
     coefficients = torch.tensor([[0.5, 1e-3, 0.9, 0.999, 2.0, 1e-8, 0.01]]).repeat(lanes, 1)
     rows = [normal(g, lanes, 5 * size) for _ in range(5)]

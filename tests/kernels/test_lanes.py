@@ -44,7 +44,8 @@ def test_a_nan_stays_in_its_lane(name):
     run(name, clean)
     run(name, spoilt)
     assert differing(name, pick(name, clean, [0, 2]), pick(name, spoilt, [0, 2])) == []
-    assert name == "uniform" or differing(name, pick(name, clean, [1]), pick(name, spoilt, [1])) != []
+    lacks_floats = name in ("uniform", "observe")  # no lane of theirs holds a floating-point input
+    assert lacks_floats or differing(name, pick(name, clean, [1]), pick(name, spoilt, [1])) != []
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny_trial import rows_differ, run, tiny_spec
 
-from trainer import loop
+from trainer import capture
 from trainer.sharpe import FLOOR, iqm
 
 MEMBERS = ["base 0 0", "base 1 0", "wired 1 0", "base 2 1"]
@@ -34,7 +34,7 @@ def whole(market_file):
 @pytest.fixture(scope="module", params=[break_parameter, break_rewards, break_one_weight_to_infinity])
 def broken(request, market_file):
     """A run in which the fault happens before the second update of epoch 2 (the sixth of the run)."""
-    original, count = loop.iterate, []
+    original, count = capture.iterate, []
 
     def iterate(pack, diagnose):
         count.append(1)
@@ -43,7 +43,7 @@ def broken(request, market_file):
         original(pack, diagnose)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "iterate", iterate)
+        patch.setattr(capture, "iterate", iterate)
         return run(tiny_spec(market_file, MEMBERS))
 
 
@@ -81,9 +81,9 @@ def test_a_pack_of_broken_members_ends_at_the_floor(market_file):
         pack.online.params.fill_(math.nan)
         original(pack, diagnose)
 
-    original = loop.iterate
+    original = capture.iterate
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "iterate", iterate)
+        patch.setattr(capture, "iterate", iterate)
         seen = run(tiny_spec(market_file, ["base 0 0", "base 1 0"]))
     assert [record.objective for record in seen.records[1:]] == [FLOOR] * 3
     assert len(seen.summary["frozen"]) == 2

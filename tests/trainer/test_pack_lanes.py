@@ -71,7 +71,7 @@ def test_seeds_differ_in_initialisation_batches_and_trajectory(market_file):
     rows = []
     original = sources.sample
     with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "sample", lambda *a: rows.append(original(*a).row) or original(*a))
+        patch.setattr(sources, "sample", lambda *a: rows.append(original(*a).rows) or original(*a))
         iterate(pack, diagnose=False)
     assert not torch.equal(rows[0][0], rows[0][1])
 

@@ -32,7 +32,7 @@ def drawn(replay, bars, n_step=1, alpha=1.0, beta=1.0, u=None, batch=16, seed=0)
     if u is None:
         u = torch.from_numpy(np.random.default_rng(seed).random((members, batch), np.float32))
     alpha, beta = (torch.as_tensor(value).expand(members) for value in (alpha, beta))
-    return sample(replay, bars, n_step, torch.full((members,), 0.9), alpha, beta, u)
+    return sample(replay, bars, n_step, torch.full((members,), 0.9), (alpha, beta), u)
 
 
 def priorities(replay, values):
@@ -126,7 +126,7 @@ def test_alpha_0_is_uniform_with_weights_of_exactly_1():
     startable = (10 - 3 + 1) * 3
     for seed in range(4):  # one stratum a leaf: whatever u, each is drawn once
         batch = drawn(replay, bars, n_step=3, alpha=0.0, beta=0.7, batch=startable, seed=seed)
-        assert sorted(batch.row[0].tolist()) == list(range(3 * 3, 11 * 3))
+        assert sorted(batch.rows[0, 0].tolist()) == list(range(3 * 3, 11 * 3))
         assert (batch.weight == 1.0).all()
     twice = drawn(replay, bars, n_step=3, alpha=0.0, batch=2 * startable)
     assert (np.unique(twice.index[0], return_counts=True)[1] == 2).all()
@@ -177,7 +177,7 @@ def test_only_startable_places_are_drawn_and_each_by_its_share(
     p = np.exp(np.clip(np.random.default_rng(seed).normal(0, spread, columns * environments), -80, 80))
     priorities(replay, np.maximum(p.astype(np.float32), np.float32(PRIORITY_FLOOR)))
     got = drawn(replay, bars, n_step, alpha, batch=batch, seed=seed)
-    inserted = got.row[0].numpy()  # the origin of a transition, told by its row
+    inserted = got.rows[0, 0].numpy()  # the origin of a transition, told by its row
     first, stop = max(length - columns, 0) * environments, (length - n_step + 1) * environments
     assert first <= inserted.min() <= inserted.max() < stop
     place = (np.arange(first, stop) // environments % columns) * environments + np.arange(first, stop) % environments
@@ -186,6 +186,29 @@ def test_only_startable_places_are_drawn_and_each_by_its_share(
     count = np.bincount(inserted - first, minlength=stop - first)
     assert (np.abs(count - batch * share / share.sum()) < 2.0).all()
     assert (got.index[0].numpy() == place[inserted - first]).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    columns=st.integers(5, 20),
+    environments=st.integers(1, 4),
+    bars=st.lists(st.integers(4, 60), min_size=2, max_size=4),
+    n_step=st.integers(1, 4),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_even_draws_are_those_of_equal_masses(columns, environments, bars, n_step, seed):
+    """A pack in which nobody prioritises computes the places that a member without priorities draws in a mixed one."""
+    replay, walked = (
+        make_replay(len(bars), columns * environments, environments, torch.device("cpu")),
+        torch.tensor(bars),
+    )
+    replay.fields["priority"].fill_(0.7)
+    u = torch.from_numpy(np.random.default_rng(seed).random((len(bars), 33), np.float32))
+    u[:, :2] = torch.tensor([0.0, LARGEST_U])
+    mixed = drawn(replay, walked, n_step, alpha=0.0, u=u)
+    even = sample(replay, walked, n_step, torch.full((len(bars),), 0.9), None, u)
+    assert torch.equal(even.index, mixed.index)
+    assert torch.equal(even.weight, mixed.weight)
 
 
 def test_a_new_transition_takes_the_largest_priority_so_far():
@@ -312,7 +335,7 @@ def _rounds(source, bars, u, device, captured):
     index, weight = torch.zeros(now.shape, dtype=torch.int64, device=device), torch.zeros_like(now)
 
     def step():
-        got = sample(replay, bars, 3, discount=half, alpha=half, beta=half, u=now)
+        got = sample(replay, bars, 3, half, (half, half), now)
         update_priorities(replay, got.index, 3.0 * now, alive)
         index.copy_(got.index)
         weight.copy_(got.weight)

@@ -26,9 +26,9 @@ def filled(columns, environments, rewards, flags):
 
 
 def draw(replay, bars, n_step, discount, batch, seed=0):
-    """A uniform batch (alpha 0)."""
+    """A uniform batch."""
     u = torch.from_numpy(np.random.default_rng(seed).random((1, batch), np.float32))
-    return sample(replay, bars, n_step, torch.tensor([discount]), torch.zeros(1), torch.zeros(1), u)
+    return sample(replay, bars, n_step, torch.tensor([discount]), None, u)
 
 
 VECTORS = {  # rl.md 3.9: r = 1, 2, 3 and gamma = .9
@@ -48,8 +48,8 @@ def test_published_vectors(name):
     assert batch.returns.item() == pytest.approx(returns, rel=1e-6)
     assert batch.discount.item() == pytest.approx(discount, rel=1e-6)
     steps = next((k + 1 for k, flag in enumerate(flags) if flag), 3)
-    assert batch.later_row.item() == 2 * (steps - 1) + 1
-    assert batch.later_target.item() == steps % 7
+    assert batch.rows[0, 2].item() == 2 * (steps - 1) + 1
+    assert batch.targets[0, 2].item() == steps % 7
     assert batch.continues.item() == float(flags[0] == 0)
 
 
@@ -80,10 +80,9 @@ def test_rlax_vectors(name):
         column["reward"] = torch.from_numpy(rewards[at] * power)[:, None]
         column["flags"] = torch.from_numpy(np.where(steps + bar == 4, TRUNCATED, 0))[:, None]
         insert(replay, torch.full((5,), bar), **column)
-    zero = torch.zeros(5)
-    batch = sample(replay, torch.full((5,), 7), 3, torch.ones(5), zero, zero, torch.zeros(5, 1))
-    assert (batch.row == 0).all()
-    length = batch.later_row[:, 0].numpy()  # rows count bars here
+    batch = sample(replay, torch.full((5,), 7), 3, torch.ones(5), None, torch.zeros(5, 1))
+    assert (batch.rows[:, 0] == 0).all()
+    length = batch.rows[:, 2, 0].numpy()  # rows count bars here
     assert length.tolist() == [3, 3, 3, 2, 1]
     bootstrap = [np.prod(discounts[s : s + m]) * values[s + m - 1] for s, m in zip(steps, length, strict=True)]
     np.testing.assert_allclose(batch.returns[:, 0].numpy() + bootstrap, expected, rtol=1e-6)
@@ -117,15 +116,15 @@ def test_never_across_an_end_or_the_write_position(columns, environments, extra,
     replay, bars = filled(columns, environments, rewards, flags)
     batch = draw(replay, bars, n_step, 0.9, 16, seed)
     for b in range(16):
-        index = int(batch.row[0, b]) // 2
+        index = int(batch.rows[0, 0, b]) // 2
         start, walk = divmod(index, environments)
         assert max(length - columns, 0) <= start <= length - n_step  # stored, and its window ends before the write head
         total, power, later, target = reference((rewards, flags), start, walk, n_step, 0.9)
         assert batch.returns[0, b].item() == pytest.approx(total, rel=1e-5, abs=1e-6)
         assert batch.discount[0, b].item() == pytest.approx(power, rel=1e-6)
-        assert (batch.later_row[0, b], batch.later_target[0, b]) == (later, target)
-        assert batch.next_row[0, b] == batch.row[0, b] + 1
-        own = [int(getattr(batch, name)[0, b]) for name in ("target", "executed", "direction", "magnitude")]
+        assert (batch.rows[0, 2, b], batch.targets[0, 2, b]) == (later, target)
+        assert batch.next_row[0, b] == batch.rows[0, 0, b] + 1
+        own = [int(x[0, b]) for x in (batch.targets[:, 0], batch.executed, batch.direction, batch.magnitude)]
         assert own == [index % 7, (index + 1) % 7, index % 3, (index + 1) % 3]
 
 
@@ -135,7 +134,7 @@ def test_every_stored_window_can_be_drawn():
     replay, bars = filled(columns, environments, zeros, zeros.astype(np.int64))
     first, last = (length - columns) * environments, (length - n_step + 1) * environments
     batch = draw(replay, bars, n_step, 0.9, last - first)  # as many strata as windows
-    assert sorted((batch.row[0] // 2).tolist()) == list(range(first, last))
+    assert sorted((batch.rows[0, 0] // 2).tolist()) == list(range(first, last))
 
 
 def test_each_member_reads_its_own_ring_and_discount():
@@ -144,8 +143,7 @@ def test_each_member_reads_its_own_ring_and_discount():
         whole = {name: torch.zeros(2, 1) for name in FIELDS if name != "priority"}
         whole["reward"] = torch.tensor([[1.0], [10.0]])
         insert(replay, torch.full((2,), bar), **whole)
-    zero = torch.zeros(2)
-    batch = sample(replay, torch.tensor([3, 3]), 3, torch.tensor([1.0, 0.5]), zero, zero, torch.zeros(2, 1))
+    batch = sample(replay, torch.tensor([3, 3]), 3, torch.tensor([1.0, 0.5]), None, torch.zeros(2, 1))
     assert batch.returns.flatten().tolist() == [3.0, 17.5]
     assert batch.discount.flatten().tolist() == [1.0, 0.125]
 

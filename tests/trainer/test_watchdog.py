@@ -99,8 +99,8 @@ def test_health_written_elsewhere_is_called_overridden(market_file, monkeypatch)
     """The older trainer inflated it to 0.75 when its win rate was good."""
     original, count = loop.train_epoch, iter(range(1, 100))
 
-    def inflate(pack):
-        original(pack)
+    def inflate(pack, step):
+        original(pack, step)
         if next(count) == 3:
             pack.signals["learning_health"].fill_(0.75)
 

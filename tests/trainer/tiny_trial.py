@@ -41,6 +41,9 @@ TRAINER = TrainerConfig(
 )
 
 
+TINY_MEMBERS = ("base 0 0", "base 0 1", "wired 0 0", "off 1 1")
+
+
 def gem_modes(**modes):
     """Settings of the built-in gems, probed unless said otherwise."""
     return {name: GemConfig(mode=modes.get(name, "probe")) for name in BUILTIN_GEMS}
