@@ -32,9 +32,9 @@ def bake_alpha_in(plant: Plant) -> None:
     """Bug 2: the coefficient of the first launch, 0, is used for ever, as a captured scalar argument would be."""
     original, baked = aux_ops.nk.distill_saxpy, []
 
-    def captured(gradient: Any, params: Any, best: Any, signals: Any, slots: Any, alpha: Any) -> None:
+    def captured(gradient: Any, params: Any, best: Any, signals: Any, slots: Any, alpha: Any, count: int) -> None:
         if not baked:
-            original(gradient.clone(), params, best, signals, slots, alpha)
+            original(gradient.clone(), params, best, signals, slots, alpha, count)
             baked.append(alpha.clone())
         alpha.copy_(baked[0])
         aux_ops.nk.saxpy(gradient, baked[0], params - best)

@@ -23,6 +23,7 @@ from .predictive_coding import predictive_coding
 from .registry import KERNELS, OPERATIONS, warmup
 from .relu_gradient import bias_gradient, relu_gradient
 from .saxpy import saxpy
+from .scaled import scaled
 from .slice_norms import slice_norms
 from .temporal_consistency import temporal_consistency
 from .uniform import uniform
@@ -49,6 +50,7 @@ __all__ = [
     "predictive_coding",
     "relu_gradient",
     "saxpy",
+    "scaled",
     "slice_norms",
     "stream_width",
     "temporal_consistency",

@@ -49,6 +49,11 @@ class Argument:
         scalar = getattr(types, self.kind)
         return types.Array(scalar, len(self.sizes), "A" if self.strided else "C") if self.is_tensor else scalar
 
+    @property
+    def cuda_type(self) -> types.Type:
+        """A strided argument comes to a CUDA kernel as a plain matrix: a row a lane, as long as lanes lie apart."""
+        return types.Array(getattr(types, self.kind), 2, "C") if self.strided else self.numba_type
+
     def fits(self, strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
         """Whether entries lie where a kernel with this argument looks for them, given strides in entries."""
         wanted = 1
@@ -71,6 +76,15 @@ def declare(text: str) -> tuple[Argument, ...]:
         Argument(name, kind, tuple(int(s) if s.isdigit() else s for s in re.findall(r"[\w+]+", sizes)), ":" in sizes)
         for name, kind, sizes in found
     )
+
+
+def prefix(count: int | None, row: torch.Tensor) -> int:
+    """How many entries of `row` `[P, T]` are meant. Errors: ArgumentError when there are not so many."""
+    if count is None:
+        return row.shape[1]
+    if not 0 <= count <= row.shape[1]:
+        raise ArgumentError(f"count: {count} of {row.shape[1]} entries")
+    return count
 
 
 def check_tensors(kernel: str, arguments: tuple[Argument, ...], values: tuple[Any, ...]) -> torch.device:

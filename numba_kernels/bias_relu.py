@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numba import float32, int32
+from numba import float32, uint32
 
 from .argument import declare
 from .cpu_target import cpu_kernel
@@ -10,35 +10,35 @@ from .cuda_target import cuda, cuda_kernel
 from .launch import CudaKernel, Launch
 from .operation import Operation
 
-COLUMNS, ROWS, DEPTH = 32, 8, 8  # of a block of threads; DEPTH rows a thread
-BLOCK = COLUMNS * ROWS
-TILE = ROWS * DEPTH
+BLOCK = 256
+DEPTH = 8  # entries a thread
 ARGUMENTS = declare("x: float32[P, B, N], bias: float32[P:, N]")
+FLAT_ARGUMENTS = declare("x: float32[P, M], bias: float32[P:, N], columns: int64")
 ZERO = float32(0.0)
 
 
 @cuda_kernel(BLOCK)
-def bias_relu_kernel(x, bias):
-    """Grid (P, B / 64, N / 32); a thread owns 8 entries of a column, four in flight. 8 bytes moved an entry."""
-    p, thread = int32(cuda.blockIdx.x), int32(cuda.threadIdx.x)
-    column = int32(cuda.blockIdx.z) * int32(COLUMNS) + thread % COLUMNS
-    first = int32(cuda.blockIdx.y) * int32(TILE) + thread // COLUMNS
-    rows = int32(x.shape[1])
-    if column < x.shape[2]:
-        shift = bias[p, column]
-        for half in range(2):
-            b = first + half * 4 * ROWS
-            if b + 3 * ROWS < rows:
-                v0, v1 = x[p, b, column] + shift, x[p, b + ROWS, column] + shift
-                v2, v3 = x[p, b + 2 * ROWS, column] + shift, x[p, b + 3 * ROWS, column] + shift
-                x[p, b, column] = ZERO if v0 <= ZERO else v0
-                x[p, b + ROWS, column] = ZERO if v1 <= ZERO else v1
-                x[p, b + 2 * ROWS, column] = ZERO if v2 <= ZERO else v2
-                x[p, b + 3 * ROWS, column] = ZERO if v3 <= ZERO else v3
-            else:
-                for i in range(b, min(b + 4 * ROWS, rows), ROWS):
-                    value = x[p, i, column] + shift
-                    x[p, i, column] = ZERO if value <= ZERO else value
+def bias_relu_kernel(x, bias, columns):
+    """Grid (P, B N / 2048) over the flattened samples; a thread owns 8 entries, all in flight. 8 bytes moved an entry.
+
+    Indices are unsigned: a signed one would be tested for a count from the end at every access.
+    """
+    row, shift = x[uint32(cuda.blockIdx.x)], bias[uint32(cuda.blockIdx.x)]
+    values = cuda.local.array(DEPTH, float32)
+    width, stop = uint32(columns), uint32(x.shape[1])
+    begin = uint32(cuda.blockIdx.y) * uint32(BLOCK * DEPTH) + uint32(cuda.threadIdx.x)
+    if begin >= stop:
+        return
+    column, step = uint32(begin % width), uint32(uint32(BLOCK) % width)
+    for k in range(DEPTH):
+        i = begin + uint32(k * BLOCK)
+        values[k] = row[i if i < stop else begin] + shift[column]
+        column = uint32(column + step)
+        column = uint32(column - width) if column >= width else column
+    for k in range(DEPTH):
+        i = begin + uint32(k * BLOCK)
+        if i < stop:
+            row[i] = ZERO if values[k] <= ZERO else values[k]
 
 
 @cpu_kernel
@@ -52,12 +52,12 @@ def bias_relu_cpu(x, bias):
                 row[i] = ZERO if value <= ZERO else value
 
 
-KERNEL = CudaKernel(bias_relu_kernel, ARGUMENTS, BLOCK)
+KERNEL = CudaKernel(bias_relu_kernel, FLAT_ARGUMENTS, BLOCK)
 
 
 def launches(x, bias):
-    lanes, rows, columns = x.shape
-    return [Launch(KERNEL, (lanes, -(-rows // TILE), -(-columns // COLUMNS)), (x, bias))]
+    flat = x.view(x.shape[0], x.shape[1] * x.shape[2])
+    return [Launch(KERNEL, (x.shape[0], -(-flat.shape[1] // (BLOCK * DEPTH))), (flat, bias, x.shape[2]))]
 
 
 OPERATION = Operation("bias_relu", ARGUMENTS, bias_relu_cpu, launches, (KERNEL,))

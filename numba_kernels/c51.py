@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from .argument import ArgumentError, declare
 from .c51_cpu import c51_cpu
-from .c51_cuda import ACTIONS, ALIGN, BLOCK, MOST_ATOMS, SAMPLES, c51_kernel
+from .c51_cuda import ACTIONS, ALIGN, BLOCK, LANES, MOST_ATOMS, NARROW, SAMPLES, WIDE
 from .launch import CudaKernel, Launch
 from .operation import Operation
 
@@ -27,12 +29,16 @@ def stream_width(atoms: int) -> int:
     return padded(atoms) + 2 * padded(ACTIONS * atoms)
 
 
-KERNEL = CudaKernel(c51_kernel, ARGUMENTS, BLOCK)
+FLAT_ARGUMENTS = tuple(dataclasses.replace(a, sizes=("P", "M")) if a.name.endswith("_offset") else a for a in ARGUMENTS)
+KERNELS = (CudaKernel(NARROW, FLAT_ARGUMENTS, BLOCK), CudaKernel(WIDE, FLAT_ARGUMENTS, BLOCK))
 
 
 def launches(*tensors):
     lanes, samples = tensors[4].shape
-    return [Launch(KERNEL, (lanes, -(-samples // SAMPLES)), tensors)]
+    narrow, wide = KERNELS
+    kernel = narrow if tensors[9].shape[1] <= 4 * LANES else wide
+    values = [t.view(lanes, t.shape[1] * t.shape[2]) if i in (1, 3) else t for i, t in enumerate(tensors)]  # offsets
+    return [Launch(kernel, (lanes, -(-samples // SAMPLES)), tuple(values))]
 
 
 def _require(sizes):
@@ -45,7 +51,7 @@ def _require(sizes):
         raise ArgumentError(f"c51(online): {sizes['N']} rows, {2 * sizes['B']} wanted: the states and their successors")
 
 
-OPERATION = Operation("c51", ARGUMENTS, c51_cpu, launches, (KERNEL,), _require)
+OPERATION = Operation("c51", ARGUMENTS, c51_cpu, launches, KERNELS, _require)
 
 
 def c51(

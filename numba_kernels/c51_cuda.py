@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import float32, int32
+from numba import float32, int32, uint32, uint64
 
 from . import elementary
 from .cuda_target import cuda, cuda_function, cuda_kernel, fma, for_cuda
@@ -11,7 +13,7 @@ from .cuda_target import cuda, cuda_function, cuda_kernel, fma, for_cuda
 LANES = 16  # threads a sample
 SAMPLES = 8  # samples a block
 BLOCK = LANES * SAMPLES
-MOST_ATOMS = 128
+MOST_ATOMS = 96
 ALIGN = 32  # columns: each head's outputs begin at a multiple
 ACTIONS, FLAT = 3, 1
 ZERO, HALF, ONE, THIRD = float32(0.0), float32(0.5), float32(1.0), float32(1.0 / 3.0)
@@ -38,176 +40,209 @@ def _highest(x):
     return x
 
 
-@cuda_function
-def _base(streams, p, row, start, k, atoms):
-    """Value minus the mean advantage of atom k: what all actions of a branch share."""
-    a = start + k
-    total = streams[p, row, a] + streams[p, row, a + atoms] + streams[p, row, a + 2 * atoms]
-    return fma(-THIRD, total, streams[p, row, k])
+def make_kernel(slots: int) -> Any:
+    """The kernel for up to 16 * slots atoms: a thread keeps `slots` atoms of each row in registers."""
+    width = slots * LANES
+    shelves = SAMPLES * width
+
+    @cuda_function
+    def sums_of(x):
+        """Sum over the entries of a thread, in order, then over the 16 threads of its sample by the halving tree."""
+        total = ZERO
+        for s in range(slots):
+            total += x[s]
+        return _sum(total)
+
+    @cuda_function
+    def highest_of(x):
+        top = LOWEST
+        for s in range(slots):
+            top = max(top, x[s])
+        return _highest(top)
+
+    @cuda_function
+    def read(row, offset, value, first, place, action, atoms, count, out):
+        """The action's own logits over `out`, -inf beyond the atoms. Indices of this thread's first entries: `value` of
+        the value head, `first` of the branch's first action, `place` of the action's offset."""
+        second, third = first + atoms, first + atoms + atoms
+        for s in range(slots):
+            out[s] = LOWEST
+            if s * LANES < count:
+                k = uint64(s * LANES)
+                d0, d1, d2 = row[first + k], row[second + k], row[third + k]
+                advantage = d1 if action == 1 else (d2 if action == 2 else d0)
+                out[s] = fma(-THIRD, d0 + d1 + d2, row[value + k]) + advantage + offset[place + k]
+
+    @cuda_function
+    def weigh(x):
+        """exp(x - highest) in place; returns the highest entry and the sum."""
+        top = highest_of(x)
+        for s in range(slots):
+            x[s] = _exp_cuda(x[s] - top)
+        return top, sums_of(x)
+
+    @cuda_function
+    def value_of(x, z):
+        """Expected atom under the logits `x`, which are lost."""
+        _, total = weigh(x)
+        dot = ZERO
+        for s in range(slots):
+            dot = fma(x[s], z[s], dot)
+        return _sum(dot) / total
+
+    @cuda_function
+    def greedy(row, offset, value, first, place, atoms, count, z, x0, x1, x2):
+        """The branch's action with the largest expected return; the first of equals."""
+        second, third = first + atoms, first + atoms + atoms
+        for s in range(slots):
+            x0[s], x1[s], x2[s] = LOWEST, LOWEST, LOWEST
+            if s * LANES < count:
+                k = uint64(s * LANES)
+                d0, d1, d2 = row[first + k], row[second + k], row[third + k]
+                base = fma(-THIRD, d0 + d1 + d2, row[value + k])
+                x0[s] = base + d0 + offset[place + k]
+                x1[s] = base + d1 + offset[place + atoms + k]
+                x2[s] = base + d2 + offset[place + atoms + atoms + k]
+        q0, q1, q2 = value_of(x0, z), value_of(x1, z), value_of(x2, z)
+        best = int32(1) if q1 > q0 else int32(0)
+        return int32(2) if q2 > max(q0, q1) else best
+
+    @cuda_kernel(BLOCK)
+    def c51_kernel(
+        online,
+        online_offset,
+        valued,
+        valued_offset,
+        direction,
+        magnitude,
+        reward,
+        discount,
+        weight,
+        support,
+        sample,
+        priority,
+        next_direction,
+        next_magnitude,
+        d_streams,
+    ):
+        """Grid (P, B / 8); 16 threads own a sample, block (p, i) writes samples 8i to 8i + 7 of member p, every column.
+
+        3 W floats read and W written a sample: 6.1 KB with 51 atoms.
+        """
+        mass = cuda.shared.array(shelves, float32)
+        place_of = cuda.shared.array(shelves, float32)
+        x0, x1 = cuda.local.array(slots, float32), cuda.local.array(slots, float32)
+        x2, z = cuda.local.array(slots, float32), cuda.local.array(slots, float32)
+        p, thread = uint32(cuda.blockIdx.x), int32(cuda.threadIdx.x)
+        t, sample_of_block, batch = thread % LANES, thread // LANES, int32(valued.shape[1])
+        b = int32(cuda.blockIdx.y) * int32(SAMPLES) + sample_of_block
+        inside = b < batch
+        b = min(b, batch - int32(1))  # all threads take part in the exchanges between them
+        atoms = int32(support.shape[1])
+        start_d = (atoms + ALIGN - 1) // ALIGN * ALIGN
+        start_m = start_d + (ACTIONS * atoms + ALIGN - 1) // ALIGN * ALIGN
+        # unsigned indices: a signed one would be tested for a count from the end at every access
+        wide, count = uint64(atoms), atoms - t
+        at, at_d, at_m = uint64(t), uint64(start_d + t), uint64(start_m + t)
+        at_magnitudes, mine = uint64(ACTIONS * atoms + t), uint64(sample_of_block * width + t)
+        present, following = online[p, uint32(b)], online[p, uint32(batch + b)]
+        target_row, gradient = valued[p, uint32(b)], d_streams[p, uint32(b)]
+        own, others, atom = online_offset[p], valued_offset[p], support[p]
+        for s in range(slots):
+            z[s] = atom[uint64(min(t + s * LANES, atoms - 1))]
+
+        # double DQN: the online network chooses, the target network evaluates
+        after_d = greedy(following, own, at, at_d, at, wide, count, z, x0, x1, x2)
+        after_m = greedy(following, own, at, at_m, at_magnitudes, wide, count, z, x0, x1, x2)
+        read(target_row, others, at, at_d, at + uint64(after_d) * wide, after_d, wide, count, x0)
+        read(target_row, others, at, at_m, at_magnitudes + uint64(after_m) * wide, after_m, wide, count, x1)
+        _, sum_d = weigh(x0)
+        _, sum_m = weigh(x1)
+        alone = after_d == FLAT
+        share_d = ONE / sum_d if alone else HALF / sum_d
+        share_m = ZERO if alone else HALF / sum_m
+
+        # where each atom's mass goes on the grid; what leaves it is summed at the ends
+        low, last = atom[uint32(0)], float32(atoms - 1)
+        per_spacing = last / (atom[uint64(atoms - 1)] - low)
+        r, g = reward[p, uint32(b)], discount[p, uint32(b)]
+        below, above = ZERO, ZERO
+        for s in range(slots):
+            share = fma(ZERO if alone else x1[s], share_m, x0[s] * share_d)
+            where = (fma(g, z[s], r) - low) * per_spacing
+            below += share if where <= ZERO else ZERO
+            above += share if where >= last else ZERO
+            mass[mine + uint64(s * LANES)] = share
+            place_of[mine + uint64(s * LANES)] = where if where > ZERO and where < last else AWAY
+        below, above = _sum(below), _sum(above)
+        broken = (r - r) + (g - g) + (share_d - share_d) + (share_m - share_m)  # 0, or NaN where one is not finite
+        broken += per_spacing - per_spacing
+        cuda.syncthreads()
+        first, per_discount = (fma(g, low, r) - low) * per_spacing, ONE / g
+        total_m, entropy, shelf = ZERO, ZERO, uint64(sample_of_block * width)
+        for s in range(slots):
+            i = t + s * LANES
+            begin, stop = int32(0), atoms
+            if g > FLATTEST:
+                begin = int32(min(max((float32(i - 1) - first) * per_discount - ONE, ZERO), last))
+                stop = int32(min(max((float32(i + 1) - first) * per_discount + ONE, ZERO), last)) + int32(1)
+            m = broken + (below if i == 0 else (above if i == atoms - 1 else ZERO))
+            for j in range(shelf + uint64(begin), shelf + uint64(stop)):
+                m = fma(mass[j], max(ONE - abs(place_of[j] - float32(i)), ZERO), m)
+            m = m if i < atoms else ZERO
+            x2[s] = m
+            total_m += m
+            entropy = fma(-m, _log_cuda(max(m, TINY)), entropy)
+        total_m, entropy = _sum(total_m), _sum(entropy)
+
+        # cross-entropy of the taken actions, and its gradient through the dueling sum
+        taken_d, taken_m = int32(direction[p, uint32(b)]), int32(magnitude[p, uint32(b)])
+        flat = taken_d == FLAT
+        read(present, own, at, at_d, at + uint64(taken_d) * wide, taken_d, wide, count, x0)
+        read(present, own, at, at_m, at_magnitudes + uint64(taken_m) * wide, taken_m, wide, count, x1)
+        for s in range(slots):
+            z[s] = x0[s]
+        top, total = weigh(z)
+        norm_d = top + _log_cuda(total)
+        for s in range(slots):
+            z[s] = x1[s]
+        top, total = weigh(z)
+        norm_m = top + _log_cuda(total)
+        share = HALF / float32(batch) * weight[p, uint32(b)]
+        loss_d, loss_m = ZERO, ZERO
+        for s in range(slots):
+            m = x2[s]
+            if s * LANES < count:
+                log_d, log_m = x0[s] - norm_d, x1[s] - norm_m
+                loss_d, loss_m = fma(-m, log_d, loss_d), fma(-m, log_m, loss_m)
+                error_d = fma(_exp_cuda(log_d), total_m, -m)
+                error_m = ZERO if flat else fma(_exp_cuda(log_m), total_m, -m)
+                grad_d, grad_m = error_d * share, error_m * share
+                if inside:
+                    k = uint64(s * LANES)
+                    gradient[at + k] = fma(error_d, share, grad_m)
+                    for a in range(ACTIONS):
+                        column = uint64(a) * wide + k
+                        gradient[at_d + column] = fma(-THIRD, grad_d, grad_d if a == taken_d else ZERO)
+                        gradient[at_m + column] = fma(-THIRD, grad_m, grad_m if a == taken_m else ZERO)
+        if inside:
+            for i in range(atoms + t, start_d, LANES):
+                gradient[uint32(i)] = ZERO
+            for i in range(ACTIONS * atoms + t, start_m - start_d, LANES):
+                gradient[uint32(start_d + i)] = ZERO
+                gradient[uint32(start_m + i)] = ZERO
+        loss_d, loss_m = _sum(loss_d), _sum(loss_m)
+        if inside and t == 0:
+            loss_m = ZERO if flat else loss_m
+            sample[p, uint32(b)] = HALF * (loss_d + loss_m)
+            gain_d, gain_m = loss_d - entropy, loss_m - entropy
+            gain_d, gain_m = ZERO if gain_d < ZERO else gain_d, ZERO if flat or gain_m < ZERO else gain_m
+            priority[p, uint32(b)] = gain_d + gain_m
+            next_direction[p, uint32(b)] = after_d
+            next_magnitude[p, uint32(b)] = after_m
+
+    c51_kernel.py_func.__name__ = f"c51_{width}_atoms_kernel"
+    return c51_kernel
 
 
-@cuda_function
-def _logit(streams, offset, p, row, start, action, k, atoms, branch):
-    own = _base(streams, p, row, start, k, atoms) + streams[p, row, start + action * atoms + k]
-    return own + offset[p, branch + action, k]
-
-
-@cuda_function
-def _greedy(streams, offset, p, row, start, branch, support, atoms, t):
-    """The branch's action with the largest expected return; the first of equals."""
-    h0, h1, h2 = LOWEST, LOWEST, LOWEST
-    for k in range(t, atoms, LANES):
-        base, a = _base(streams, p, row, start, k, atoms), start + k
-        h0 = max(h0, base + streams[p, row, a] + offset[p, branch, k])
-        h1 = max(h1, base + streams[p, row, a + atoms] + offset[p, branch + 1, k])
-        h2 = max(h2, base + streams[p, row, a + 2 * atoms] + offset[p, branch + 2, k])
-    h0, h1, h2 = _highest(h0), _highest(h1), _highest(h2)
-    s0, s1, s2, d0, d1, d2 = ZERO, ZERO, ZERO, ZERO, ZERO, ZERO
-    for k in range(t, atoms, LANES):
-        base, a, z = _base(streams, p, row, start, k, atoms), start + k, support[p, k]
-        e0 = _exp_cuda(base + streams[p, row, a] + offset[p, branch, k] - h0)
-        e1 = _exp_cuda(base + streams[p, row, a + atoms] + offset[p, branch + 1, k] - h1)
-        e2 = _exp_cuda(base + streams[p, row, a + 2 * atoms] + offset[p, branch + 2, k] - h2)
-        s0, s1, s2 = s0 + e0, s1 + e1, s2 + e2
-        d0, d1, d2 = fma(e0, z, d0), fma(e1, z, d1), fma(e2, z, d2)
-    q0, q1, q2 = _sum(d0) / _sum(s0), _sum(d1) / _sum(s1), _sum(d2) / _sum(s2)
-    best = int32(1) if q1 > q0 else int32(0)
-    return int32(2) if q2 > max(q0, q1) else best
-
-
-@cuda_function
-def _weigh(streams, offset, p, row, start, action, atoms, branch, t, out, place):
-    """Writes exp(logit - highest logit) of the action's own atoms to `out[place]`; returns their sum."""
-    top = LOWEST
-    for k in range(t, atoms, LANES):
-        top = max(top, _logit(streams, offset, p, row, start, action, k, atoms, branch))
-    top, total = _highest(top), ZERO
-    for k in range(t, atoms, LANES):
-        e = _exp_cuda(_logit(streams, offset, p, row, start, action, k, atoms, branch) - top)
-        out[place, k] = e
-        total += e
-    return _sum(total)
-
-
-@cuda_function
-def _log_normaliser(streams, offset, p, row, start, action, atoms, branch, t):
-    """log sum exp of the action's logits."""
-    top = LOWEST
-    for k in range(t, atoms, LANES):
-        top = max(top, _logit(streams, offset, p, row, start, action, k, atoms, branch))
-    top, total = _highest(top), ZERO
-    for k in range(t, atoms, LANES):
-        total += _exp_cuda(_logit(streams, offset, p, row, start, action, k, atoms, branch) - top)
-    return top + _log_cuda(_sum(total))
-
-
-@cuda_kernel(BLOCK)
-def c51_kernel(
-    online,
-    online_offset,
-    valued,
-    valued_offset,
-    direction,
-    magnitude,
-    reward,
-    discount,
-    weight,
-    support,
-    sample,
-    priority,
-    next_direction,
-    next_magnitude,
-    d_streams,
-):
-    """Grid (P, B / 8); 16 threads own a sample, and block (p, i) writes samples 8i to 8i + 7 of member p, every column.
-
-    3 W floats read and W written a sample: 6.1 KB with 51 atoms.
-    """
-    mass = cuda.shared.array((SAMPLES, MOST_ATOMS), float32)
-    place_of = cuda.shared.array((SAMPLES, MOST_ATOMS), float32)
-    moved = cuda.shared.array((SAMPLES, MOST_ATOMS), float32)
-    p, thread = int32(cuda.blockIdx.x), int32(cuda.threadIdx.x)
-    t, place, batch, atoms = thread % LANES, thread // LANES, int32(valued.shape[1]), int32(support.shape[1])
-    b = int32(cuda.blockIdx.y) * int32(SAMPLES) + place
-    inside = b < batch
-    b = min(b, batch - int32(1))  # all threads take part in the exchanges between them
-    start_d = (atoms + ALIGN - 1) // ALIGN * ALIGN
-    wide = (ACTIONS * atoms + ALIGN - 1) // ALIGN * ALIGN
-    start_m = start_d + wide
-
-    # double DQN: the online network chooses, the target network evaluates
-    after_d = _greedy(online, online_offset, p, batch + b, start_d, 0, support, atoms, t)
-    after_m = _greedy(online, online_offset, p, batch + b, start_m, ACTIONS, support, atoms, t)
-    sum_d = _weigh(valued, valued_offset, p, b, start_d, after_d, atoms, 0, t, mass, place)
-    sum_m = _weigh(valued, valued_offset, p, b, start_m, after_m, atoms, ACTIONS, t, place_of, place)
-    alone = after_d == FLAT
-    share_d = ONE / sum_d if alone else HALF / sum_d
-    share_m = ZERO if alone else HALF / sum_m
-
-    # where each atom's mass goes on the grid; what leaves it is summed at the ends
-    low, last = support[p, 0], float32(atoms - 1)
-    per_spacing = last / (support[p, atoms - 1] - low)
-    r, g = reward[p, b], discount[p, b]
-    below, above = ZERO, ZERO
-    for j in range(t, atoms, LANES):
-        own = fma(ZERO if alone else place_of[place, j], share_m, mass[place, j] * share_d)
-        at = (fma(g, support[p, j], r) - low) * per_spacing
-        below += own if at <= ZERO else ZERO
-        above += own if at >= last else ZERO
-        mass[place, j] = own
-        place_of[place, j] = at if at > ZERO and at < last else AWAY
-    below, above = _sum(below), _sum(above)
-    broken = (r - r) + (g - g) + (share_d - share_d) + (share_m - share_m)  # 0, or NaN where one is not finite
-    broken += per_spacing - per_spacing
-    cuda.syncthreads()
-    first = (fma(g, low, r) - low) * per_spacing
-    total_m, entropy = ZERO, ZERO
-    for i in range(t, atoms, LANES):
-        begin, stop = int32(0), atoms
-        if g > FLATTEST:
-            begin = int32(min(max((float32(i) - ONE - first) / g - ONE, ZERO), last))
-            stop = int32(min(max((float32(i) + ONE - first) / g + ONE, ZERO), last)) + int32(1)
-        m = broken + (below if i == 0 else (above if i == atoms - 1 else ZERO))
-        for j in range(begin, stop):
-            m = fma(mass[place, j], max(ONE - abs(place_of[place, j] - float32(i)), ZERO), m)
-        moved[place, i] = m
-        total_m += m
-        entropy = fma(-m, _log_cuda(max(m, TINY)), entropy)
-    total_m, entropy = _sum(total_m), _sum(entropy)
-
-    # cross-entropy of the taken actions, and its gradient through the dueling sum
-    taken_d, taken_m = int32(direction[p, b]), int32(magnitude[p, b])
-    flat = taken_d == FLAT
-    norm_d = _log_normaliser(online, online_offset, p, b, start_d, taken_d, atoms, 0, t)
-    norm_m = _log_normaliser(online, online_offset, p, b, start_m, taken_m, atoms, ACTIONS, t)
-    share = HALF / float32(batch) * weight[p, b]
-    loss_d, loss_m = ZERO, ZERO
-    for i in range(t, wide, LANES):
-        if i < atoms:
-            m = moved[place, i]
-            log_d = _logit(online, online_offset, p, b, start_d, taken_d, i, atoms, 0) - norm_d
-            log_m = _logit(online, online_offset, p, b, start_m, taken_m, i, atoms, ACTIONS) - norm_m
-            loss_d, loss_m = fma(-m, log_d, loss_d), fma(-m, log_m, loss_m)
-            error_d = fma(_exp_cuda(log_d), total_m, -m)
-            error_m = ZERO if flat else fma(_exp_cuda(log_m), total_m, -m)
-            grad_d, grad_m = error_d * share, error_m * share
-            if inside:
-                d_streams[p, b, i] = fma(error_d, share, grad_m)
-                for a in range(ACTIONS):
-                    column = a * atoms + i
-                    d_streams[p, b, start_d + column] = fma(-THIRD, grad_d, grad_d if a == taken_d else ZERO)
-                    d_streams[p, b, start_m + column] = fma(-THIRD, grad_m, grad_m if a == taken_m else ZERO)
-        elif inside and i < start_d:
-            d_streams[p, b, i] = ZERO
-        if inside and i >= ACTIONS * atoms:
-            d_streams[p, b, start_d + i] = ZERO
-            d_streams[p, b, start_m + i] = ZERO
-    loss_d, loss_m = _sum(loss_d), _sum(loss_m)
-    if inside and t == 0:
-        loss_m = ZERO if flat else loss_m
-        sample[p, b] = HALF * (loss_d + loss_m)
-        gain_d, gain_m = loss_d - entropy, loss_m - entropy
-        gain_d, gain_m = ZERO if gain_d < ZERO else gain_d, ZERO if flat or gain_m < ZERO else gain_m
-        priority[p, b] = gain_d + gain_m
-        next_direction[p, b] = after_d
-        next_magnitude[p, b] = after_m
+NARROW, WIDE = make_kernel(4), make_kernel(MOST_ATOMS // LANES)

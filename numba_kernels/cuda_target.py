@@ -82,8 +82,7 @@ def configure(dispatcher: Any, grid: tuple[int, ...], block: int, stream: int) -
         cuda_config.CUDA_LOW_OCCUPANCY_WARNINGS = warn
 
 
-def view(pointer: int, shape: tuple[int, ...], kind: str, strides: tuple[int, ...] | None = None) -> Any:
-    """A device array over memory that torch owns; it neither synchronises nor orders streams. `strides` in bytes,
-    None: contiguous."""
-    interface = {"shape": shape, "typestr": kind, "data": (pointer, False), "strides": strides, "version": 2}
+def view(pointer: int, shape: tuple[int, ...], kind: str) -> Any:
+    """A contiguous device array over memory that torch owns; it neither synchronises nor orders streams."""
+    interface = {"shape": shape, "typestr": kind, "data": (pointer, False), "strides": None, "version": 2}
     return cuda.from_cuda_array_interface(interface, owner=None, sync=False)

@@ -38,7 +38,7 @@ class CudaKernel:
 
     @property
     def signature(self) -> Any:
-        return types.void(*[a.numba_type for a in self.arguments])
+        return types.void(*[a.cuda_type for a in self.arguments])
 
     def specialise(self, device: int) -> Any:
         """Compiles for one device or loads from the cache. Must have happened before a CUDA graph is captured."""
@@ -94,8 +94,8 @@ def _identity(value: Any) -> Any:
 def _view(argument: Argument, value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    strides = tuple(s * value.element_size() for s in value.stride()) if argument.strided else None
-    return cuda_target.view(value.data_ptr(), tuple(value.shape), NUMPY_KINDS[argument.kind], strides)
+    shape = (value.shape[0], value.stride(0)) if argument.strided else tuple(value.shape)
+    return cuda_target.view(value.data_ptr(), shape, NUMPY_KINDS[argument.kind])
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ def n_step_kernel(
         return
     columns, walks, place = int64(row.shape[1]), int64(row.shape[2]), index[p, b]
     column, e = place // walks, place % walks
-    total, power, gamma, at = float32(0.0), float32(1.0), discount[p], column
+    total, power, gamma, at = float32(0.0), float32(1.0), discount[p, 0], column
     for k in range(n_step):
         at = (column + k) % columns
         total = fma(power, reward[p, at, e], total)

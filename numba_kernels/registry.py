@@ -19,6 +19,7 @@ from .operation import Operation
 from .predictive_coding import OPERATION as PREDICTIVE_CODING
 from .relu_gradient import BIAS_GRADIENT, RELU_GRADIENT
 from .saxpy import OPERATION as SAXPY
+from .scaled import OPERATION as SCALED
 from .slice_norms import OPERATION as SLICE_NORMS
 from .temporal_consistency import OPERATION as TEMPORAL_CONSISTENCY
 from .uniform import OPERATION as UNIFORM
@@ -40,6 +41,7 @@ OPERATIONS: tuple[Operation, ...] = (
     BIAS_GRADIENT,
     ADAM_STEP,
     SAXPY,
+    SCALED,
     DISTILL_SAXPY,
 )
 KERNELS: tuple[CudaKernel, ...] = tuple(kernel for operation in OPERATIONS for kernel in operation.kernels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import float32, int32
+from numba import float32, int32, uint32
 
 from .argument import ArgumentError, declare
 from .cpu_target import cpu_function, cpu_kernel
@@ -15,53 +15,55 @@ from .reduction import sum_columns_cpu, sum_columns_cuda
 COLUMNS, LANES = 32, 16
 BLOCK = COLUMNS * LANES
 RELU_ARGUMENTS = declare("gradient: float32[P, B, N], output: float32[P:, B, N], bias_gradient: float32[P:, N]")
+FLAT_ARGUMENTS = declare(
+    "gradient: float32[P, M], output: float32[P:, M], bias_gradient: float32[P:, N], columns: int64"
+)
 BIAS_ARGUMENTS = declare("gradient: float32[P, B, W], first: int64, bias_gradient: float32[P:, N]")
 ZERO = float32(0.0)
 
 
 @cuda_kernel(BLOCK)
-def relu_gradient_kernel(gradient, output, bias_gradient):
+def relu_gradient_kernel(gradient, output, bias_gradient, columns):
     """Grid (P, N / 32); a warp owns 32 columns of every 16th sample, four in flight. 12 bytes moved an entry."""
     partial = cuda.shared.array(BLOCK, float32)
-    p, thread = int32(cuda.blockIdx.x), int32(cuda.threadIdx.x)
-    column, lane = int32(cuda.blockIdx.y) * int32(COLUMNS) + thread % COLUMNS, thread // COLUMNS
-    total, b, rows = ZERO, lane, int32(gradient.shape[1])
-    if column < gradient.shape[2]:
-        while b + 3 * LANES < rows:
-            d0, d1 = gradient[p, b, column], gradient[p, b + LANES, column]
-            d2, d3 = gradient[p, b + 2 * LANES, column], gradient[p, b + 3 * LANES, column]
-            d0 = ZERO if output[p, b, column] <= ZERO else d0
-            d1 = ZERO if output[p, b + LANES, column] <= ZERO else d1
-            d2 = ZERO if output[p, b + 2 * LANES, column] <= ZERO else d2
-            d3 = ZERO if output[p, b + 3 * LANES, column] <= ZERO else d3
-            gradient[p, b, column], gradient[p, b + LANES, column] = d0, d1
-            gradient[p, b + 2 * LANES, column], gradient[p, b + 3 * LANES, column] = d2, d3
+    p, thread, width = uint32(cuda.blockIdx.x), uint32(cuda.threadIdx.x), uint32(columns)
+    column = uint32(cuda.blockIdx.y) * uint32(COLUMNS) + thread % uint32(COLUMNS)
+    row, out, stop = gradient[p], output[p], uint32(gradient.shape[1])
+    total, step = ZERO, uint32(uint32(LANES) * width)
+    i = uint32(thread // uint32(COLUMNS) * width + column)
+    if column < width:
+        while i + uint32(3) * step < stop:
+            i1, i2, i3 = i + step, i + uint32(2) * step, i + uint32(3) * step
+            d0, d1, d2, d3 = row[i], row[i1], row[i2], row[i3]
+            h0, h1, h2, h3 = out[i], out[i1], out[i2], out[i3]
+            d0, d1 = ZERO if h0 <= ZERO else d0, ZERO if h1 <= ZERO else d1
+            d2, d3 = ZERO if h2 <= ZERO else d2, ZERO if h3 <= ZERO else d3
+            row[i], row[i1], row[i2], row[i3] = d0, d1, d2, d3
             total = total + d0 + d1 + d2 + d3
-            b += 4 * LANES
-        while b < rows:
-            d = ZERO if output[p, b, column] <= ZERO else gradient[p, b, column]
-            gradient[p, b, column] = d
+            i = uint32(i + uint32(4) * step)
+        while i < stop:
+            d = ZERO if out[i] <= ZERO else row[i]
+            row[i] = d
             total += d
-            b += LANES
+            i = uint32(i + step)
     partial[thread] = total
-    sum_columns_cuda(partial, thread, COLUMNS, LANES)
-    if lane == 0 and column < gradient.shape[2]:
+    sum_columns_cuda(partial, int32(thread), COLUMNS, LANES)
+    if thread < uint32(COLUMNS) and column < width:
         bias_gradient[p, column] = partial[thread]
 
 
 @cuda_kernel(BLOCK)
-def bias_gradient_kernel(gradient, first, bias_gradient):
+def bias_gradient_kernel(gradient, first, bias_gradient, columns):
     """Grid (P, N / 32); a warp owns 32 columns of every 16th sample. 4 bytes read an entry."""
     partial = cuda.shared.array(BLOCK, float32)
-    p, thread = int32(cuda.blockIdx.x), int32(cuda.threadIdx.x)
-    column, lane = int32(cuda.blockIdx.y) * int32(COLUMNS) + thread % COLUMNS, thread // COLUMNS
-    total = ZERO
-    if column < bias_gradient.shape[1]:
-        for b in range(lane, gradient.shape[1], LANES):
-            total += gradient[p, b, first + column]
+    p, thread = uint32(cuda.blockIdx.x), uint32(cuda.threadIdx.x)
+    column, rows, total = uint32(cuda.blockIdx.y) * uint32(COLUMNS) + thread % uint32(COLUMNS), gradient[p], ZERO
+    if column < uint32(columns):
+        for b in range(thread // uint32(COLUMNS), uint32(rows.shape[0]), uint32(LANES)):
+            total += rows[b, uint32(first) + column]
     partial[thread] = total
-    sum_columns_cuda(partial, thread, COLUMNS, LANES)
-    if lane == 0 and column < bias_gradient.shape[1]:
+    sum_columns_cuda(partial, int32(thread), COLUMNS, LANES)
+    if thread < uint32(COLUMNS) and column < uint32(columns):
         bias_gradient[p, column] = partial[thread]
 
 
@@ -98,18 +100,19 @@ def bias_gradient_cpu(gradient, first, bias_gradient):
         bias_gradient[p] = lanes[0]
 
 
-RELU_KERNEL = CudaKernel(relu_gradient_kernel, RELU_ARGUMENTS, BLOCK)
-BIAS_KERNEL = CudaKernel(bias_gradient_kernel, BIAS_ARGUMENTS, BLOCK)
+RELU_KERNEL = CudaKernel(relu_gradient_kernel, FLAT_ARGUMENTS, BLOCK)
+BIAS_KERNEL = CudaKernel(bias_gradient_kernel, (*BIAS_ARGUMENTS, *declare("columns: int64")), BLOCK)
 
 
 def _relu_launches(gradient, output, bias_gradient):
-    lanes, _, columns = gradient.shape
-    return [Launch(RELU_KERNEL, (lanes, -(-columns // COLUMNS)), (gradient, output, bias_gradient))]
+    lanes, samples, columns = gradient.shape
+    values = (gradient.view(lanes, samples * columns), output.flatten(1), bias_gradient, columns)
+    return [Launch(RELU_KERNEL, (lanes, -(-columns // COLUMNS)), values)]
 
 
 def _bias_launches(gradient, first, bias_gradient):
     lanes, columns = bias_gradient.shape
-    return [Launch(BIAS_KERNEL, (lanes, -(-columns // COLUMNS)), (gradient, first, bias_gradient))]
+    return [Launch(BIAS_KERNEL, (lanes, -(-columns // COLUMNS)), (gradient, first, bias_gradient, columns))]
 
 
 RELU_GRADIENT = Operation("relu_gradient", RELU_ARGUMENTS, relu_gradient_cpu, _relu_launches, (RELU_KERNEL,))

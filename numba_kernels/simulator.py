@@ -18,6 +18,7 @@ import greenlet
 import numpy as np
 
 from . import cuda_target, fma, reinterpret
+from .argument import Argument
 from .cuda_target import cuda
 from .launch import Launch
 
@@ -66,6 +67,9 @@ class WatchedArray:
         self.shape, self.size, self.dtype = data.shape, data.size, data.dtype
 
     def __getitem__(self, index: Any) -> Any:
+        place = index if isinstance(index, tuple) else (index,)
+        if len(place) < len(self.shape):
+            return WatchedPart(self, place)
         cell, now = self._cell(index), self._module.moment
         write = self._last_write.get(cell)
         if write is None and not self._written:
@@ -96,12 +100,31 @@ class WatchedArray:
             raise KernelFault(f"{self._name}{list(cell)}: {now} and {other} race")
 
 
+class WatchedPart:
+    """What is left of a watched array once its first indices are given."""
+
+    def __init__(self, whole: WatchedArray, place: tuple):
+        self._whole, self._place = whole, place
+        self.shape = whole.shape[len(place) :]
+        self.size = int(np.prod(self.shape))
+
+    def _full(self, index: Any) -> tuple:
+        return self._place + (index if isinstance(index, tuple) else (index,))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._whole[self._full(index)]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._whole[self._full(index)] = value
+
+
 class SimulatedCuda:
     """Stands in for the module numba.cuda while a kernel runs."""
 
     def __init__(self, seed: int):
         self.random = random.Random(seed)
         self.shared = types.SimpleNamespace(array=self._shared_array)
+        self.local = types.SimpleNamespace(array=self._local_array)
         self.moment = Moment(None, None, 0)
         self._arrays: dict[int, WatchedArray] = {}
         self._exchanged: dict[tuple[int, int], Any] = {}
@@ -135,6 +158,10 @@ class SimulatedCuda:
             data = np.zeros(shape, str(dtype))
             self._arrays[key] = WatchedArray(f"shared array {key}", data, self, written=False)
         return self._arrays[key]
+
+    def _local_array(self, shape: int | tuple, dtype: Any) -> WatchedArray:
+        """An array of the thread's own."""
+        return WatchedArray("local array", np.zeros(shape, str(dtype)), self, written=False)
 
     def _run_thread(self, body: Callable, arguments: list[Any]) -> None:
         with np.errstate(all="ignore"):  # integers wrap and floats overflow silently on a GPU
@@ -171,7 +198,7 @@ def simulate(launches: list[Launch], seed: int = 0) -> None:
         module = SimulatedCuda(seed)
         body = _plain(launch.kernel.body.py_func, module)
         arguments = [
-            WatchedArray(a.name, _numpy(v, a.kind), module, written=True) if a.is_tensor else np.dtype(a.kind).type(v)
+            WatchedArray(a.name, _numpy(v, a), module, written=True) if a.is_tensor else np.dtype(a.kind).type(v)
             for a, v in zip(launch.kernel.arguments, launch.values, strict=True)
         ]
         blocks = list(_blocks(launch.grid))
@@ -184,19 +211,27 @@ def _blocks(grid: tuple[int, ...]) -> Iterator[Index]:
     return (Index(*block) for block in np.ndindex(*grid))
 
 
-def _numpy(tensor: Any, kind: str) -> np.ndarray:
-    return tensor.numpy().view(np.dtype(kind))
+def _numpy(tensor: Any, argument: Argument) -> np.ndarray:
+    array = tensor.numpy().view(np.dtype(argument.kind))
+    if not argument.strided:
+        return array
+    shape, strides = (array.shape[0], array[0].size if array.size else 0), (array.strides[0], array.itemsize)
+    return np.lib.stride_tricks.as_strided(array, shape, strides)
 
 
 def _plain(function: types.FunctionType, module: SimulatedCuda) -> types.FunctionType:
     """`function` with numba.cuda replaced by `module`, and likewise every device function it calls."""
     namespace = dict(function.__globals__)
     for name in function.__code__.co_names:
-        value = namespace.get(name)
-        if value is cuda:
-            namespace[name] = module
-        elif isinstance(value, Dispatcher):
-            namespace[name] = PRIMITIVES.get(value) or _plain(value.py_func, module)
-    return types.FunctionType(
-        function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__
-    )
+        if name in namespace:
+            namespace[name] = _replaced(namespace[name], module)
+    cells = tuple(types.CellType(_replaced(cell.cell_contents, module)) for cell in function.__closure__ or ())
+    return types.FunctionType(function.__code__, namespace, function.__name__, function.__defaults__, cells)
+
+
+def _replaced(value: Any, module: SimulatedCuda) -> Any:
+    if value is cuda:
+        return module
+    if isinstance(value, Dispatcher):
+        return PRIMITIVES.get(value) or _plain(value.py_func, module)
+    return value

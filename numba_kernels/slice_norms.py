@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import float32, int32
+from numba import float32, uint32
 
 from .argument import ArgumentError, declare
 from .cpu_target import cpu_kernel
@@ -23,15 +23,19 @@ ARGUMENTS = declare("rows: float32[C, P, T], starts: int64[S+1], out: float32[C,
 def slice_norms_kernel(rows, starts, out):
     """Grid (P, C, S); a block reduces one slice of one row. Every entry is read once: 4 bytes an entry."""
     partial = cuda.shared.array(LANES, float32)
-    thread = int32(cuda.threadIdx.x)
-    lane, component, piece = int32(cuda.blockIdx.x), int32(cuda.blockIdx.y), int32(cuda.blockIdx.z)
-    stop = min(starts[piece + 1], rows.shape[2])
-    total = float32(0.0)
-    i = max(starts[piece], 0) + thread
+    thread, piece = uint32(cuda.threadIdx.x), uint32(cuda.blockIdx.z)
+    lane, component = uint32(cuda.blockIdx.x), uint32(cuda.blockIdx.y)
+    row, total = rows[component, lane], float32(0.0)
+    stop = uint32(max(min(starts[piece + uint32(1)], rows.shape[2]), 0))
+    i = uint32(max(starts[piece], 0)) + thread
+    while i + uint32(3 * LANES) < stop:
+        a, b = row[i], row[i + uint32(LANES)]
+        c, d = row[i + uint32(2 * LANES)], row[i + uint32(3 * LANES)]
+        total = fma(d, d, fma(c, c, fma(b, b, fma(a, a, total))))
+        i = uint32(i + uint32(4 * LANES))
     while i < stop:
-        value = rows[component, lane, i]
-        total = fma(value, value, total)
-        i += LANES
+        total = fma(row[i], row[i], total)
+        i = uint32(i + uint32(LANES))
     partial[thread] = total
     sum_lanes_cuda(partial, thread, LANES)
     if thread == 0:

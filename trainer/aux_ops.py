@@ -1,7 +1,7 @@
 """The aux operations between `graph_forward` and `graph_adam`, in this order: CQL, distillation, G12, G6, G10, users'.
 
 They add to the gradient of the step that is under way. A contribution added anywhere else is lost: `graph_forward`
-begins by clearing the gradient. A gem's gradient enters at activations; the network's own backward carries it to the
+begins the gradient anew. A gem's gradient enters at activations; the network's own backward carries it to the
 parameters, into the gem's row.
 """
 
@@ -38,7 +38,7 @@ def cql(pack: Pack, done: Forwarded, reference: torch.Tensor) -> tuple[torch.Ten
     backward(done.online.weights, done.online.norm, act, entries, pack.row_views["cql"])
     row = pack.row("cql").masked_fill_(~pack.signals.uses("cql")[:, None], 0.0)
     coefficient = cql_scale(whole(slice_norms(row[None], pack.starts)[0]), reference, pack.signals)
-    nk.saxpy(pack.gradient, coefficient, row)
+    nk.saxpy(pack.gradient, coefficient, row, pack.used)
     return loss.value, coefficient
 
 
@@ -52,7 +52,9 @@ def distill(pack: Pack, diagnose: bool) -> torch.Tensor:
     alpha = torch.empty(pack.size, device=pack.device)
     targets = [pack.row("distill").zero_(), pack.gradient] if diagnose else [pack.gradient]
     for target in targets:
-        nk.distill_saxpy(target, pack.online.params, pack.snapshots.best, pack.signals.table, pack.distill_slots, alpha)
+        nk.distill_saxpy(
+            target, pack.online.params, pack.snapshots.best, pack.signals.table, pack.distill_slots, alpha, pack.used
+        )
     pack.signals["distill_alpha"].copy_(alpha)
     return alpha
 
@@ -140,5 +142,5 @@ def add_wired(pack: Pack, reference: torch.Tensor) -> dict[str, torch.Tensor]:
             name = component_name(gem.name)
             norm = shared(slice_norms(pack.row(name)[None], pack.starts)[0])
             found[name] = wired_coefficient(gem.name, norm, reference, pack.signals)
-            nk.saxpy(pack.gradient, found[name], pack.row(name))
+            nk.saxpy(pack.gradient, found[name], pack.row(name), pack.used)
     return found

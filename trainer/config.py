@@ -87,7 +87,7 @@ class NetworkConfig(Frozen):
 
     trunk: tuple[Width, Width] = (64, 64)
     head: Width = 32
-    atoms: Annotated[int, Field(ge=2, le=128)] = 51
+    atoms: Annotated[int, Field(ge=2, le=96)] = 51
     v_max: Annotated[float, Field(gt=0.0)] = 10.0  # the support is [-v_max, v_max], in train volatilities
     moving_support: bool = False  # after an epoch the support follows the range of the action values
     spectral_norm: bool = True  # divide w_s2 by its largest singular value

@@ -43,12 +43,14 @@ def adam(
     counters: Counters,
     factor: torch.Tensor,
     alive: torch.Tensor,
+    used: int,
 ) -> None:
     """One Adam step and one Polyak step of the target network, in place on `[P, total]` buffers.
 
-    `factor` `[P]` is the clip factor. Members not `alive` (bool `[P]`) keep every bit.
+    `factor` `[P]` is the clip factor; `used` the length of the rows that trains. Members not `alive` (bool `[P]`) keep
+    every bit.
     """
     for power, beta in (("adam_beta1_power", "adam_beta1"), ("adam_beta2_power", "adam_beta2")):
         signals[power].copy_(torch.where(alive, signals[power] * signals[beta], signals[power]))
     counters["adam_steps"].add_(alive.long())
-    nk.adam_step(gradient, coefficients(signals, factor), alive.int(), params, first, second, target)
+    nk.adam_step(gradient, coefficients(signals, factor), alive.int(), params, first, second, target, used)

@@ -64,7 +64,8 @@ class Pack:
     spec: TrialSpec
     table: MarketTable
     layout: ParamLayout
-    starts: torch.Tensor  # int64 [slices + 1]
+    starts: torch.Tensor  # int64 [slices + 1], none beyond `used`
+    used: int  # parameters from the start of a row that some member may train; nothing touches the rest
     market: Market
     spans: TrainSpans
     draws: Draws
@@ -146,6 +147,7 @@ def build_pack(spec: TrialSpec, table: MarketTable) -> Pack:
     features = signals.features_on()
     components = list_components(tuple(gem_component(gem) for gem in gems), features)
     row_names = rows_of(components)
+    used = layout.used(_trained(components, features))
     draw = Draws([m.seed for m in spec.members], device)
     online = _fresh_learner(layout, draw, trainer.network.noise_sigma, signals["spectral_norm"])
     rows = torch.zeros(len(row_names), members, layout.total, device=device)
@@ -154,7 +156,8 @@ def build_pack(spec: TrialSpec, table: MarketTable) -> Pack:
         spec=spec,
         table=table,
         layout=layout,
-        starts=layout.slice_starts(device),
+        starts=layout.slice_starts(device).clamp_(max=used),
+        used=used,
         market=make_market(table, trainer.market, members, device),
         spans=make_train_spans(table, folds, device),
         draws=draw,
@@ -239,6 +242,12 @@ def _bootstrap(spec: TrialSpec, draw: Draws, features: frozenset[Feature]) -> to
         return torch.zeros(members, 0, ensemble.heads, dtype=torch.bool, device=device)
     uniform = draw.once(draws.BOOTSTRAP, spec.trainer.replay_capacity, ensemble.heads)
     return uniform < ensemble.mask_probability
+
+
+def _trained(components: tuple[Component, ...], features: frozenset[Feature]) -> set[str]:
+    """Slices that some member may train. Distillation pulls on all, but only where something has moved them."""
+    reached = {part for c in components if c.name != "distill" for part in c.reach}
+    return reached if "noisy_nets" in features else reached - {"noise"}
 
 
 def _mode(arm, reference: str) -> str:

@@ -7,7 +7,7 @@ Gradients, Adam moments and the target network use the same layout, so one kerne
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -65,6 +65,10 @@ class ParamLayout:
     def slice_starts(self, device: str | torch.device = "cpu") -> torch.Tensor:
         """int64 `[len(SLICES) + 1]`: where each slice begins, then the end of the buffer."""
         return torch.tensor([self.slices[n][0] for n in SLICES] + [self.total], dtype=torch.int64, device=device)
+
+    def used(self, slices: Iterable[str]) -> int:
+        """Length of the shortest prefix that holds all of `slices`: a step need not touch what lies beyond."""
+        return max(self.slices[name][1] for name in slices)
 
     def views(self, buffer: torch.Tensor) -> dict[str, torch.Tensor]:
         """Strided views `[P, rows, columns]` of a `[P, total]` buffer, by tensor name; they share its memory."""

@@ -1,9 +1,9 @@
 """One training iteration of a pack, in the seeds' order: walk -> graph_forward -> aux operations -> graph_adam.
 
-`graph_forward` clears the gradient once, samples, runs the forwards and the losses, writes each source's row, scales
-C51 to its budget and adds. The aux operations add CQL, distillation and the wired gems. `graph_adam` clips each member,
-steps Adam and moves the target network. Nothing else writes gradients, and what is added between two iterations is
-gone. No host number enters: hyperparameters and counts are read from `signals` and `counters`.
+`graph_forward` samples, runs the forwards and the losses, writes each source's row, begins the gradient anew with C51
+scaled to its budget and adds the others. The aux operations add CQL, distillation and the wired gems. `graph_adam`
+clips each member, steps Adam and moves the target network. Nothing else writes gradients, and what is added between two
+iterations is gone. No host number enters: hyperparameters and counts are read from `signals` and `counters`.
 """
 
 from __future__ import annotations
@@ -70,18 +70,18 @@ class Summed:
 
 
 def graph_forward(pack: Pack) -> Summed:
-    """Clear the gradient, sample, forwards, losses, rows, the budget of C51; add what this phase applies."""
-    pack.gradient.zero_()
+    """Sample, forwards, losses, rows; the gradient begins anew as C51 within its budget; add what else this phase
+    applies."""
     done = forward_batch(pack)
     loss = c51(pack, done)
     raw_norm = whole(slice_norms(pack.row("c51")[None], pack.starts)[0])
     scale = c51_scale(raw_norm, pack.signals)
-    nk.saxpy(pack.gradient, scale, pack.row("c51"))
+    nk.scaled(pack.gradient, scale, pack.row("c51"), pack.used)  # over whatever stands there
     losses, coefficients = {"c51": loss.value}, {"c51_bs": scale}
     for name in pack.backward_sources:
         losses[name] = BACKWARD[name](pack, done, loss)
         coefficients[name] = pack.signals[pack.component(name).gates[0]]  # its weight, in the row already
-        nk.saxpy(pack.gradient, (coefficients[name] != 0).float(), pack.row(name))
+        nk.saxpy(pack.gradient, (coefficients[name] != 0).float(), pack.row(name), pack.used)
     return Summed(done, losses, loss.priority, raw_norm * scale, coefficients)
 
 
@@ -105,7 +105,7 @@ def graph_adam(pack: Pack, summed: Summed) -> tuple[torch.Tensor, torch.Tensor]:
     factor = clip_factor(norm, pack.signals["clip_norm"])
     online, target = pack.online, pack.target
     moments = pack.first_moment, pack.second_moment
-    adam(online.params, target.params, pack.gradient, *moments, pack.signals, pack.counters, factor, alive)
+    adam(online.params, target.params, pack.gradient, *moments, pack.signals, pack.counters, factor, alive, pack.used)
     if "spectral_norm" in pack.features:
         online.iterate()
         target.iterate()

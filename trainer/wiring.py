@@ -27,8 +27,8 @@ from trainer.signals import FEATURE_SLOTS, SLOTS, Signals, Slot
 ROOT = Path(__file__).resolve().parents[1]
 # Where slots are written while a member trains, in the order in which an epoch meets them.
 CALLERS: tuple[Callable[..., Any], ...] = (
-    loop.run_trial, pack.build_pack, pack.reset_pack, step.walk, step.update, step.graph_forward, step.aux_ops, step.graph_adam,
-    loop.end_epoch,
+    loop.run_trial, pack.build_pack, pack.reset_pack, step.walk, step.update, step.graph_forward, step.aux_ops,
+    step.graph_adam, loop.end_epoch,
 )  # fmt: skip
 
 

@@ -111,18 +111,21 @@ def n_step(g, lanes, size):
 def adam_step(g, lanes, size):
     coefficients = torch.tensor([[0.5, 1e-3, 0.9, 0.999, 2.0, 1e-8, 0.01]]).repeat(lanes, 1)
     rows = [normal(g, lanes, 5 * size) for _ in range(5)]
-    return [rows[0], coefficients, ones(lanes), rows[1], rows[2], rows[3].abs(), rows[4]]
+    return [rows[0], coefficients, ones(lanes), rows[1], rows[2], rows[3].abs(), rows[4], 5 * size - 1]
 
 
 def saxpy(g, lanes, size):
-    return [normal(g, lanes, 41 * size), normal(g, lanes), normal(g, lanes, 41 * size)]
+    return [normal(g, lanes, 41 * size), normal(g, lanes), normal(g, lanes, 41 * size), 40 * size]
+
+
+scaled = saxpy
 
 
 def distill_saxpy(g, lanes, size):
     rows = [normal(g, lanes, 41 * size) for _ in range(3)]
     signals = torch.tensor([[7.0, 0.2, 0.5, 1.0, 0.3]]).repeat(lanes, 1)  # health 0.2 below a limit of 0.5
     signals[:, 1] += 0.1 * torch.rand(lanes, generator=g)
-    return [*rows, signals, torch.tensor([1, 4, 2, 3]), torch.zeros(lanes)]
+    return [*rows, signals, torch.tensor([1, 4, 2, 3]), torch.zeros(lanes), 40 * size]
 
 
 def normal(g, *shape):

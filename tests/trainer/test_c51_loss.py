@@ -100,7 +100,7 @@ def scattered(p, reward, discount, support):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    atoms=st.integers(2, 128),
+    atoms=st.integers(2, 96),
     v_max=st.sampled_from([0.5, 1.0, 10.0, 200.0]),
     spread=st.sampled_from([0.0, 0.3, 1.0, 5.0]),
     seed=st.integers(0, 2**32 - 1),
@@ -365,7 +365,7 @@ def test_biases_enter_through_the_offsets():
     ("change", "message"),
     [
         ({"width": 96}, r"c51\(online\): 96 columns, 160 wanted for 21 atoms"),
-        ({"atoms": 129}, r"c51\(support\): 129 atoms, 2 to 128 wanted"),
+        ({"atoms": 97}, r"c51\(support\): 97 atoms, 2 to 96 wanted"),
         ({"rows": 3}, r"c51\(online\): 3 rows, 4 wanted"),
     ],
 )

@@ -37,7 +37,7 @@ def step(buffers, tables, gradient, factor=None, alive=None):
     factor = torch.ones(MEMBERS) if factor is None else factor
     alive = torch.ones(MEMBERS, dtype=torch.bool) if alive is None else alive
     state = (buffers[name] for name in ("params", "target"))
-    adam(*state, gradient, buffers["first"], buffers["second"], *tables, factor, alive)
+    adam(*state, gradient, buffers["first"], buffers["second"], *tables, factor, alive, gradient.shape[1])
 
 
 def test_equals_torch_adam_in_float64(buffers, tables):

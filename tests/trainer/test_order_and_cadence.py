@@ -68,7 +68,7 @@ def test_order_of_a_step(market_file, tmp_path, monkeypatch):
     assert calls == [*forward, *aux, "adam"]
 
 
-def test_the_gradient_is_cleared_once_and_first(market_file):
+def test_the_gradient_begins_anew_in_every_step(market_file):
     """Bug 1: what is added between two steps, at an epoch boundary say, is gone before anyone sees it."""
     packs = [started(tiny_spec(market_file, ["base 0 0"])) for _ in range(2)]
     with torch.no_grad():
@@ -118,7 +118,9 @@ def test_the_pull_is_launched_on_every_step_with_tensors_only(market_file, monke
             iterate(pack, diagnose=False)
     assert len(calls) == 4
     for call in calls:
-        assert all(isinstance(argument, torch.Tensor) for argument in call)
+        *tensors, count = call
+        assert all(isinstance(argument, torch.Tensor) for argument in tensors)
+        assert count == pack.used  # the length of a row, fixed with the layout
         assert call[2].data_ptr() == pack.snapshots.best.data_ptr()
         assert call[3].data_ptr() == pack.signals.table.data_ptr()
 
