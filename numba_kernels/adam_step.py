@@ -2,44 +2,57 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
+import torch
 from numba import float32, uint32
 
+from . import pairs
 from .argument import declare, prefix
 from .cpu_target import cpu_kernel
-from .cuda_target import cuda, cuda_kernel, fma
+from .cuda_target import cuda, cuda_function, cuda_kernel, fma, for_cuda
 from .fma import cpu_fma
 from .launch import CudaKernel, Launch
 from .operation import Operation
 
-BLOCK, DEPTH = 256, 2
+BLOCK = 256
 ARGUMENTS = declare(
     "gradient: float32[P, T], coefficients: float32[P, 7], alive: int32[P], params: float32[P, T], "
     "first: float32[P, T], second: float32[P, T], target: float32[P, T], count: int64"
 )
 
 
+WORDS = tuple(dataclasses.replace(a, kind="int64", sizes=("P", "H")) if a.sizes == ("P", "T") else a for a in ARGUMENTS)
+
+_on_cuda = for_cuda(pairs)
+_first, _second, _joined = _on_cuda.first, _on_cuda.second, _on_cuda.joined
+
+
+@cuda_function
+def _adam(g, before, m, v, slow, c):
+    """New first and second moment, parameter and target of one parameter, `g` its raw gradient."""
+    scaled, beta1, beta2 = g * c[0], c[2], c[3]
+    m = fma(beta1, m, (float32(1.0) - beta1) * scaled)
+    v = fma(beta2, v, (float32(1.0) - beta2) * scaled * scaled)
+    value = before - c[1] * m / (float32(math.sqrt(v * c[4])) + c[5])
+    return m, v, value, fma(c[6], value - slow, slow)
+
+
 @cuda_kernel(BLOCK)
 def adam_step_kernel(gradient, coefficients, alive, params, first, second, target, count):
-    """Grid (P, count / 512); a thread owns 2 parameters. No reduction; 36 bytes moved a parameter."""
+    """Grid (P, count / 512); a thread owns 2 neighbouring parameters. No reduction; 36 bytes moved a parameter."""
     lane = uint32(cuda.blockIdx.x)
     if alive[lane] == 0:
         return
-    row, c = gradient[lane], coefficients[lane]
-    p_row, m_row, v_row, t_row = params[lane], first[lane], second[lane], target[lane]
-    scale, step, beta1, beta2, correction, epsilon, rate = c[0], c[1], c[2], c[3], c[4], c[5], c[6]
-    rest1, rest2 = float32(1.0) - beta1, float32(1.0) - beta2
-    begin = uint32(cuda.blockIdx.y) * uint32(BLOCK * DEPTH) + uint32(cuda.threadIdx.x)
-    for k in range(DEPTH):
-        i = begin + uint32(k * BLOCK)
-        if i < uint32(count):
-            g, before, slow = row[i] * scale, p_row[i], t_row[i]
-            m = fma(beta1, m_row[i], rest1 * g)
-            v = fma(beta2, v_row[i], rest2 * g * g)
-            value = before - step * m / (float32(math.sqrt(v * correction)) + epsilon)
-            m_row[i], v_row[i], p_row[i] = m, v, value
-            t_row[i] = fma(rate, value - slow, slow)
+    i = uint32(cuda.blockIdx.y) * uint32(BLOCK) + uint32(cuda.threadIdx.x)
+    if i < uint32(count // 2):
+        c = coefficients[lane]
+        g, before, m, v, slow = gradient[lane, i], params[lane, i], first[lane, i], second[lane, i], target[lane, i]
+        m0, v0, p0, t0 = _adam(_first(g), _first(before), _first(m), _first(v), _first(slow), c)
+        m1, v1, p1, t1 = _adam(_second(g), _second(before), _second(m), _second(v), _second(slow), c)
+        first[lane, i], second[lane, i] = _joined(m0, m1), _joined(v0, v1)
+        params[lane, i], target[lane, i] = _joined(p0, p1), _joined(t0, t1)
 
 
 @cpu_kernel
@@ -62,11 +75,12 @@ def adam_step_cpu(gradient, coefficients, alive, params, first, second, target, 
             target[lane, i] = cpu_fma(rate, value - target[lane, i], target[lane, i])
 
 
-KERNEL = CudaKernel(adam_step_kernel, ARGUMENTS, BLOCK)
+KERNEL = CudaKernel(adam_step_kernel, WORDS, BLOCK)
 
 
 def launches(*tensors):
-    return [Launch(KERNEL, (tensors[0].shape[0], -(-tensors[-1] // (BLOCK * DEPTH))), tensors)]
+    words = [t.view(torch.int64) if a.sizes == ("P", "T") else t for a, t in zip(ARGUMENTS, tensors, strict=True)]
+    return [Launch(KERNEL, (tensors[0].shape[0], -(-tensors[-1] // (2 * BLOCK))), tuple(words))]
 
 
 OPERATION = Operation("adam_step", ARGUMENTS, adam_step_cpu, launches, (KERNEL,))
@@ -77,7 +91,7 @@ def adam_step(gradient, coefficients, alive, params, first, second, target, coun
 
     gradient, params, first, second, target: float32[P, T]; coefficients: float32[P, 7] = gradient scale, learning rate
     / (1 - beta1^t), beta1, beta2, 1 / (1 - beta2^t), epsilon, target rate; alive: int32[P], 0 leaves the lane as it is,
-    whatever its gradient holds; count: only the first so many parameters, None for all. Entries do not mix, no sums.
-    Same bits on every backend.
+    whatever its gradient holds; T even; count: only the first so many parameters, an even number, None for all. Entries
+    do not mix, no sums. Same bits on every backend.
     """
     OPERATION(gradient, coefficients, alive, params, first, second, target, prefix(count, gradient))

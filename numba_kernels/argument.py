@@ -79,11 +79,14 @@ def declare(text: str) -> tuple[Argument, ...]:
 
 
 def prefix(count: int | None, row: torch.Tensor) -> int:
-    """How many entries of `row` `[P, T]` are meant. Errors: ArgumentError when there are not so many."""
-    if count is None:
-        return row.shape[1]
-    if not 0 <= count <= row.shape[1]:
-        raise ArgumentError(f"count: {count} of {row.shape[1]} entries")
+    """How many entries of the rows `row` `[P, T]` are meant; kernels take them two at a time.
+
+    Errors: ArgumentError when there are not so many, or an odd number.
+    """
+    total = row.shape[-1]
+    count = total if count is None else count
+    if not 0 <= count <= total or count % 2 or total % 2:
+        raise ArgumentError(f"count: {count} of rows of {total} entries; both must be even, and rows long enough")
     return count
 
 

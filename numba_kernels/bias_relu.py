@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from numba import float32, uint32
+import torch
+from numba import float32, int64, uint32
 
+from . import pairs
 from .argument import declare
 from .cpu_target import cpu_kernel
-from .cuda_target import cuda, cuda_kernel
+from .cuda_target import cuda, cuda_kernel, for_cuda
 from .launch import CudaKernel, Launch
 from .operation import Operation
 
 BLOCK = 256
 DEPTH = 8  # entries a thread
+WORDS = DEPTH // 2
 ARGUMENTS = declare("x: float32[P, B, N], bias: float32[P:, N]")
 FLAT_ARGUMENTS = declare("x: float32[P, M], bias: float32[P:, N], columns: int64")
+WORD_ARGUMENTS = declare("x: int64[P, H], bias: float32[P:, N], columns: int64")
 ZERO = float32(0.0)
+
+_on_cuda = for_cuda(pairs)
+_first, _second, _joined = _on_cuda.first, _on_cuda.second, _on_cuda.joined
 
 
 @cuda_kernel(BLOCK)
@@ -41,6 +48,29 @@ def bias_relu_kernel(x, bias, columns):
             row[i] = ZERO if values[k] <= ZERO else values[k]
 
 
+@cuda_kernel(BLOCK)
+def bias_relu_words_kernel(x, bias, columns):
+    """The same for an even number of columns: a thread owns 4 pairs of neighbours of one sample each."""
+    row, shift = x[uint32(cuda.blockIdx.x)], bias[uint32(cuda.blockIdx.x)]
+    words = cuda.local.array(WORDS, int64)
+    width, stop = uint32(columns // 2), uint32(x.shape[1])
+    begin = uint32(cuda.blockIdx.y) * uint32(BLOCK * WORDS) + uint32(cuda.threadIdx.x)
+    if begin >= stop:
+        return
+    column, step = uint32(begin % width), uint32(uint32(BLOCK) % width)
+    for k in range(WORDS):
+        i = begin + uint32(k * BLOCK)
+        word, left = row[i if i < stop else begin], uint32(column + column)
+        low, high = _first(word) + shift[left], _second(word) + shift[left + uint32(1)]
+        words[k] = _joined(ZERO if low <= ZERO else low, ZERO if high <= ZERO else high)
+        column = uint32(column + step)
+        column = uint32(column - width) if column >= width else column
+    for k in range(WORDS):
+        i = begin + uint32(k * BLOCK)
+        if i < stop:
+            row[i] = words[k]
+
+
 @cpu_kernel
 def bias_relu_cpu(x, bias):
     for p in range(x.shape[0]):
@@ -52,15 +82,22 @@ def bias_relu_cpu(x, bias):
                 row[i] = ZERO if value <= ZERO else value
 
 
-KERNEL = CudaKernel(bias_relu_kernel, FLAT_ARGUMENTS, BLOCK)
+KERNELS = (
+    CudaKernel(bias_relu_kernel, FLAT_ARGUMENTS, BLOCK),
+    CudaKernel(bias_relu_words_kernel, WORD_ARGUMENTS, BLOCK),
+)
 
 
 def launches(x, bias):
-    flat = x.view(x.shape[0], x.shape[1] * x.shape[2])
-    return [Launch(KERNEL, (x.shape[0], -(-flat.shape[1] // (BLOCK * DEPTH))), (flat, bias, x.shape[2]))]
+    lanes, samples, columns = x.shape
+    flat, grid = x.view(lanes, samples * columns), (lanes, -(-samples * columns // (BLOCK * DEPTH)))
+    single, words = KERNELS
+    if columns % 2:
+        return [Launch(single, grid, (flat, bias, columns))]
+    return [Launch(words, grid, (flat.view(torch.int64), bias, columns))]
 
 
-OPERATION = Operation("bias_relu", ARGUMENTS, bias_relu_cpu, launches, (KERNEL,))
+OPERATION = Operation("bias_relu", ARGUMENTS, bias_relu_cpu, launches, KERNELS)
 
 
 def bias_relu(x, bias) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numba import float32, int32, uint32
 
+from . import pairs
 from .argument import ArgumentError, declare
 from .cpu_target import cpu_function, cpu_kernel
-from .cuda_target import cuda, cuda_kernel
+from .cuda_target import cuda, cuda_function, cuda_kernel, for_cuda
 from .launch import CudaKernel, Launch
 from .operation import Operation
 from .reduction import sum_columns_cpu, sum_columns_cuda
@@ -18,8 +20,18 @@ RELU_ARGUMENTS = declare("gradient: float32[P, B, N], output: float32[P:, B, N],
 FLAT_ARGUMENTS = declare(
     "gradient: float32[P, M], output: float32[P:, M], bias_gradient: float32[P:, N], columns: int64"
 )
+WORD_ARGUMENTS = declare("gradient: int64[P, H], output: int64[P:, H], bias_gradient: float32[P:, N], columns: int64")
 BIAS_ARGUMENTS = declare("gradient: float32[P, B, W], first: int64, bias_gradient: float32[P:, N]")
 ZERO = float32(0.0)
+
+_on_cuda = for_cuda(pairs)
+_first, _second, _joined = _on_cuda.first, _on_cuda.second, _on_cuda.joined
+
+
+@cuda_function
+def _open(d, h):
+    """The gradient `d` through a ReLU whose output was `h`."""
+    return ZERO if h <= ZERO else d
 
 
 @cuda_kernel(BLOCK)
@@ -50,6 +62,37 @@ def relu_gradient_kernel(gradient, output, bias_gradient, columns):
     sum_columns_cuda(partial, int32(thread), COLUMNS, LANES)
     if thread < uint32(COLUMNS) and column < width:
         bias_gradient[p, column] = partial[thread]
+
+
+@cuda_kernel(BLOCK)
+def relu_gradient_words_kernel(gradient, output, bias_gradient, columns):
+    """The same for an even number of columns. Grid (P, N / 64); a thread owns two neighbouring columns."""
+    partial = cuda.shared.array(BLOCK, float32)
+    other = cuda.shared.array(BLOCK, float32)
+    p, thread, width = uint32(cuda.blockIdx.x), uint32(cuda.threadIdx.x), uint32(columns // 2)
+    column = uint32(cuda.blockIdx.y) * uint32(COLUMNS) + thread % uint32(COLUMNS)
+    row, out, stop = gradient[p], output[p], uint32(gradient.shape[1])
+    low, high, step = ZERO, ZERO, uint32(uint32(LANES) * width)
+    i = uint32(thread // uint32(COLUMNS) * width + column)
+    if column < width:
+        while i + step < stop:
+            d0, d1, h0, h1 = row[i], row[i + step], out[i], out[i + step]
+            a0, b0 = _open(_first(d0), _first(h0)), _open(_second(d0), _second(h0))
+            a1, b1 = _open(_first(d1), _first(h1)), _open(_second(d1), _second(h1))
+            row[i], row[i + step] = _joined(a0, b0), _joined(a1, b1)
+            low, high = low + a0 + a1, high + b0 + b1
+            i = uint32(i + uint32(2) * step)
+        if i < stop:
+            d0, h0 = row[i], out[i]
+            a0, b0 = _open(_first(d0), _first(h0)), _open(_second(d0), _second(h0))
+            row[i] = _joined(a0, b0)
+            low, high = low + a0, high + b0
+    partial[thread], other[thread] = low, high
+    sum_columns_cuda(partial, int32(thread), COLUMNS, LANES)
+    sum_columns_cuda(other, int32(thread), COLUMNS, LANES)
+    if thread < uint32(COLUMNS) and column < width:
+        bias_gradient[p, column + column] = partial[thread]
+        bias_gradient[p, column + column + uint32(1)] = other[thread]
 
 
 @cuda_kernel(BLOCK)
@@ -100,14 +143,21 @@ def bias_gradient_cpu(gradient, first, bias_gradient):
         bias_gradient[p] = lanes[0]
 
 
-RELU_KERNEL = CudaKernel(relu_gradient_kernel, FLAT_ARGUMENTS, BLOCK)
+RELU_KERNELS = (
+    CudaKernel(relu_gradient_kernel, FLAT_ARGUMENTS, BLOCK),
+    CudaKernel(relu_gradient_words_kernel, WORD_ARGUMENTS, BLOCK),
+)
 BIAS_KERNEL = CudaKernel(bias_gradient_kernel, (*BIAS_ARGUMENTS, *declare("columns: int64")), BLOCK)
 
 
 def _relu_launches(gradient, output, bias_gradient):
     lanes, samples, columns = gradient.shape
-    values = (gradient.view(lanes, samples * columns), output.flatten(1), bias_gradient, columns)
-    return [Launch(RELU_KERNEL, (lanes, -(-columns // COLUMNS)), values)]
+    single, words = RELU_KERNELS
+    flat = gradient.view(lanes, samples * columns), output.flatten(1)
+    if columns % 2:
+        return [Launch(single, (lanes, -(-columns // COLUMNS)), (*flat, bias_gradient, columns))]
+    pairs_of = (x.view(torch.int64) for x in flat)
+    return [Launch(words, (lanes, -(-columns // (2 * COLUMNS))), (*pairs_of, bias_gradient, columns))]
 
 
 def _bias_launches(gradient, first, bias_gradient):
@@ -115,7 +165,7 @@ def _bias_launches(gradient, first, bias_gradient):
     return [Launch(BIAS_KERNEL, (lanes, -(-columns // COLUMNS)), (gradient, first, bias_gradient, columns))]
 
 
-RELU_GRADIENT = Operation("relu_gradient", RELU_ARGUMENTS, relu_gradient_cpu, _relu_launches, (RELU_KERNEL,))
+RELU_GRADIENT = Operation("relu_gradient", RELU_ARGUMENTS, relu_gradient_cpu, _relu_launches, RELU_KERNELS)
 BIAS_GRADIENT = Operation("bias_gradient", BIAS_ARGUMENTS, bias_gradient_cpu, _bias_launches, (BIAS_KERNEL,))
 
 

@@ -28,11 +28,14 @@ def slice_norms_kernel(rows, starts, out):
     row, total = rows[component, lane], float32(0.0)
     stop = uint32(max(min(starts[piece + uint32(1)], rows.shape[2]), 0))
     i = uint32(max(starts[piece], 0)) + thread
-    while i + uint32(3 * LANES) < stop:
+    while i + uint32(7 * LANES) < stop:
         a, b = row[i], row[i + uint32(LANES)]
         c, d = row[i + uint32(2 * LANES)], row[i + uint32(3 * LANES)]
+        e, f = row[i + uint32(4 * LANES)], row[i + uint32(5 * LANES)]
+        g, h = row[i + uint32(6 * LANES)], row[i + uint32(7 * LANES)]
         total = fma(d, d, fma(c, c, fma(b, b, fma(a, a, total))))
-        i = uint32(i + uint32(4 * LANES))
+        total = fma(h, h, fma(g, g, fma(f, f, fma(e, e, total))))
+        i = uint32(i + uint32(8 * LANES))
     while i < stop:
         total = fma(row[i], row[i], total)
         i = uint32(i + uint32(LANES))

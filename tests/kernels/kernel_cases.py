@@ -110,12 +110,12 @@ def n_step(g, lanes, size):
 
 def adam_step(g, lanes, size):
     coefficients = torch.tensor([[0.5, 1e-3, 0.9, 0.999, 2.0, 1e-8, 0.01]]).repeat(lanes, 1)
-    rows = [normal(g, lanes, 5 * size) for _ in range(5)]
-    return [rows[0], coefficients, ones(lanes), rows[1], rows[2], rows[3].abs(), rows[4], 5 * size - 1]
+    rows = [normal(g, lanes, 6 * size) for _ in range(5)]
+    return [rows[0], coefficients, ones(lanes), rows[1], rows[2], rows[3].abs(), rows[4], 6 * size - 2]
 
 
 def saxpy(g, lanes, size):
-    return [normal(g, lanes, 41 * size), normal(g, lanes), normal(g, lanes, 41 * size), 40 * size]
+    return [normal(g, lanes, 42 * size), normal(g, lanes), normal(g, lanes, 42 * size), 40 * size]
 
 
 scaled = saxpy

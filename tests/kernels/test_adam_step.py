@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numba_kernels import adam_step
+from numba_kernels import ArgumentError, adam_step
 
 NAMES = ("gradient", "params", "first", "second", "target")
 
@@ -37,13 +37,31 @@ def reference(buffers, coefficients):
 
 
 @settings(max_examples=40, deadline=None)
-@given(lanes=st.integers(1, 4), total=st.integers(1, 300), seed=st.integers(0, 2**32 - 1))
-def test_equals_the_float64_reference(lanes, total, seed):
-    buffers, coefficients = case(lanes, total, seed)
+@given(lanes=st.integers(1, 4), half=st.integers(1, 150), seed=st.integers(0, 2**32 - 1))
+def test_equals_the_float64_reference(lanes, half, seed):
+    buffers, coefficients = case(lanes, 2 * half, seed)
     expected = reference(buffers, coefficients)
     step(buffers, coefficients, [1] * lanes)
     for name, exact in zip(NAMES[1:], expected, strict=True):
         np.testing.assert_allclose(buffers[name], exact, rtol=2e-5, atol=2e-6, err_msg=name)
+
+
+def test_only_the_first_parameters_move_when_told_so():
+    buffers, coefficients = case()
+    before = {name: buffers[name].clone() for name in NAMES}
+    gradient, *state = (buffers[name] for name in NAMES)
+    adam_step(gradient, coefficients, torch.ones(3, dtype=torch.int32), *state, 12)
+    for name in NAMES[1:]:
+        assert torch.equal(buffers[name][:, 12:], before[name][:, 12:]), name
+        assert not torch.equal(buffers[name][:, :12], before[name][:, :12]), name
+
+
+@pytest.mark.parametrize(("total", "count"), [(40, 13), (40, 42), (41, None), (40, -2)])
+def test_rows_come_in_pairs_of_parameters(total, count):
+    buffers, coefficients = case(total=total)
+    gradient, *state = (buffers[name] for name in NAMES)
+    with pytest.raises(ArgumentError, match="both must be even"):
+        adam_step(gradient, coefficients, torch.ones(3, dtype=torch.int32), *state, count)
 
 
 def bits(buffers, lane):
