@@ -9,6 +9,7 @@ analysis.write_report(experiment)
 
 from analysis.baselines import against_baselines, buy_and_hold
 from analysis.boundaries import nominal_levels
+from analysis.further import FurtherArm, further_arms
 from analysis.load import Experiment, load
 from analysis.purity import Purity
 from analysis.report import write_report
@@ -22,6 +23,7 @@ from trainer.sharpe import FLOOR, SharpeEstimate, iqm, sharpe
 __all__ = [
     "FLOOR",
     "Experiment",
+    "FurtherArm",
     "Purity",
     "SharpeEstimate",
     "Verdict",
@@ -30,6 +32,7 @@ __all__ = [
     "best_epochs",
     "buy_and_hold",
     "configuration_spread",
+    "further_arms",
     "iqm",
     "judge_signal",
     "learned",

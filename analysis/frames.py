@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.gates import closed_gates
 from analysis.text import count_statuses
 from trainer.config import TrialSpec
 from trainer.sharpe import ESTIMATED, FLOOR, iqm
@@ -167,15 +168,19 @@ def gradients_frame(epochs: pd.DataFrame) -> pd.DataFrame:
     """Long table of gradient norms; see `analysis.load` for the columns."""
     columns = [name for name in epochs.columns if name.startswith("grad/") and name.count("/") == 2]
     if not columns:
-        return pd.DataFrame(columns=[*MEMBER, "config", "epoch", "component", "slice", "norm", "zero"])
+        return pd.DataFrame(columns=[*MEMBER, "config", "epoch", "component", "slice", "norm", "zero", "gate"])
     keys = [*MEMBER, "config", "epoch"]
     long = epochs[[*keys, *columns]].melt(id_vars=keys, var_name="column", value_name="norm")
     parts = {name: name.split("/") for name in columns}
     long["component"] = long["column"].map({name: part[1] for name, part in parts.items()})
     long["slice"] = long["column"].map({name: part[2] for name, part in parts.items()})
     unreachable = structural_columns(epochs)
-    kinds = [long["column"].isin(unreachable), long["norm"].isna(), long["norm"].eq(0.0)]
-    long["zero"] = np.select(kinds, ["structural", "unmeasured", "exact"], default="value")
+    closed = {name: closed_gates(epochs, name).to_numpy() for name in dict.fromkeys(p[1] for p in parts.values())}
+    gates = np.concatenate([closed[parts[name][1]] for name in columns])  # melted column by column
+    kinds = [long["column"].isin(unreachable), long["norm"].isna(), long["norm"].eq(0.0) & (gates != "")]
+    kinds += [long["norm"].eq(0.0)]
+    long["zero"] = np.select(kinds, ["structural", "unmeasured", "gated", "exact"], default="value")
+    long["gate"] = np.where(long["zero"].eq("gated"), gates, "")
     return long.drop(columns="column")
 
 

@@ -6,19 +6,12 @@ import numpy as np
 import pandas as pd
 
 from analysis.frames import structural_columns
+from analysis.gates import GATES
 from analysis.load import Experiment
 from analysis.text import ABSENT
 
 GAUGES = ("loss/c51", "q_gap", "edge_mass", "grad/applied", "grad/clip_factor", "coefficient/c51_bs")
 ACTIONS = ("short", "flat", "long", "third", "two_thirds", "full")
-# Slots that must differ from 0 for a gradient on the trunk, as in the registry of the trainer.
-GATES = {
-    "iqn": ("iqn_weight", "iqn_readiness"),
-    "ens": ("ensemble_weight",),
-    "distill": ("distill_alpha_max", "distill_armed", "distill_alpha"),
-    "rec": ("reconstruction_weight",),
-    "cql_sx": ("cql_coefficient",),
-}
 
 
 def health_curves(experiment: Experiment, columns: tuple[str, ...]) -> dict[str, pd.DataFrame]:
@@ -35,19 +28,32 @@ def health_curves(experiment: Experiment, columns: tuple[str, ...]) -> dict[str,
 
 
 def health_lines(experiment: Experiment) -> list[str]:
-    """HEALTH lines as text; `-` cannot reach, `gated:<slot>` closed, `n/a` not measured, `0` exactly zero."""
+    """HEALTH lines as text: medians of the base members at the first epoch -> the last, or at the last alone.
+
+    `-` cannot reach, `gated:<slot>` closed, `n/a` not measured, `0` exactly zero.
+    """
     columns = tuple(name for name in experiment.epochs.columns if name.startswith("grad/") and name.endswith("/trunk"))
-    curves = health_curves(experiment, (*GAUGES, *(f"act/{name}" for name in ACTIONS), *columns))
+    curves = health_curves(experiment, (*GAUGES, *columns))
     lines = []
     gauges = [f"{name}={_first_last(curves[name])}" for name in GAUGES if name in curves]
     lines += _lines("HEALTH", gauges, 3)
-    shares = [f"{name}={curves[f'act/{name}']['median'].iloc[-1]:.2f}" for name in ACTIONS if f"act/{name}" in curves]
+    shares = [f"{name}={share:.2f}" for name, share in action_shares(experiment).items()]
     lines += _lines("HEALTH act", shares, 6)
     structural = structural_columns(experiment.epochs)
     trunk = [
         f"{name.split('/')[1]}={'-' if name in structural else _trunk(experiment, curves, name)}" for name in columns
     ]
     return lines + _lines("HEALTH grad_trunk", trunk, 3)
+
+
+def action_shares(experiment: Experiment) -> dict[str, float]:
+    """Mean share of each direction and magnitude over the healthy base members at their last epoch; each sums to 1."""
+    rows = experiment.epochs
+    if not len(rows) or f"act/{ACTIONS[0]}" not in rows.columns:
+        return {}
+    rows = rows[(rows["arm"] == "base") & (rows["status"] == "ok")]
+    last = rows[rows["epoch"] == rows["epoch"].max()]
+    return {name: float(last[f"act/{name}"].mean()) for name in ACTIONS if last[f"act/{name}"].notna().any()}
 
 
 def closed_gate(experiment: Experiment, component: str) -> str:

@@ -34,7 +34,7 @@ SERIES = ("returns/", "exposure/")
 JUDGED = "returns/judge"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Experiment:
     """Frames of one experiment. Sharpe ratios are annualised; norms and sizes are float64; clocks are seconds.
 
@@ -55,8 +55,9 @@ class Experiment:
         come, int64) and `scored` (bool: among the last epochs that the score averages).
     windows: (trial, arm, seed, fold, config, epoch, span, timestamp, return, exposure), one row per evaluated bar;
         built when first used. return: simple, net, equal-weight mean over symbols. timestamp: UTC, of the bar's close.
-    gradients: (trial, arm, seed, fold, config, epoch, component, slice, norm, zero); zero is value, structural (the
-        component cannot reach the slice: it was measured, never there), unmeasured (no number in this row) or exact.
+    gradients: (trial, arm, seed, fold, config, epoch, component, slice, norm, zero, gate); zero is value, structural
+        (the component cannot reach the slice: it was measured, never there), unmeasured (no number in this row), gated
+        (exactly 0, and `gate` is closed at the end of the epoch) or exact.
     pairs: see `analysis.pairs.pairs_frame`; empty without wired arms.
     problems: every damaged or unreadable part, named; each costs its own rows only.
     """
@@ -71,6 +72,12 @@ class Experiment:
     judge: pd.DataFrame  # returns of the judge span, one array per row of `epochs`
     timeline: pd.DatetimeIndex | None
     problems: Sequence[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        states = ", ".join(f"{count} {status}" for status, count in self.trials["status"].value_counts().items())
+        damaged = f", {len(self.problems)} damaged parts" if self.problems else ""
+        sizes = f"{len(self.members)} members, {len(self.scores)} runs, {len(self.epochs)} epoch rows"
+        return f"Experiment({self.name!r}: {len(self.trials)} trials ({states}), {sizes}{damaged})"
 
     @property
     def name(self) -> str:
@@ -106,7 +113,8 @@ class Experiment:
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        return pairs_frame(self.specs, self.scores)
+        names = {row["reference"]: row["name"] for row in self.plan.get("gems", []) if "reference" in row}
+        return pairs_frame(self.specs, self.scores, names)
 
     @cached_property
     def purity(self) -> Purity:

@@ -34,9 +34,21 @@ def norm_matrix(experiment: Experiment) -> list[Markup]:
         for name in components
     ]
     norms = table([Column("component", "text"), *(Column(part, "n") for part in slices)], rows)
-    closed = ", ".join(f"{name} by {gate}" for name, gate in gates.items() if gate)
-    behind = f" gated: exactly zero behind a gate that is closed at the last epoch ({closed})." if closed else ""
-    return [norms, element("p", ABOUT + behind, class_="muted")]
+    return [norms, element("p", ABOUT + _about_gates(cells, gates, slices), class_="muted")]
+
+
+def _about_gates(cells: pd.DataFrame, gates: dict[str, str], slices: list[str]) -> str:
+    """Which components are shut, and which were until their gate closed."""
+    shut: list[str] = []
+    former: list[str] = []
+    for name, gate in gates.items():
+        if gate:
+            texts = {norm_text(cells, name, part, gate) for part in slices}
+            (shut if "gated" in texts else former).append(f"{name} by {gate}")
+    text = f" gated: exactly zero behind a gate that is closed at the last epoch ({', '.join(shut)})." if shut else ""
+    if former:
+        text += f" Closed at the last epoch, so that these norms are of the epochs before: {', '.join(former)}."
+    return text
 
 
 def late_norms(measured: pd.DataFrame) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
@@ -15,11 +15,12 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def pairs_frame(specs: Iterable[TrialSpec], scores: pd.DataFrame) -> pd.DataFrame:
+def pairs_frame(specs: Iterable[TrialSpec], scores: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
     """One row per gem, dose, configuration and seed with a wired arm; without one empty, with the same columns.
 
-    control, treatment: scores (annualised Sharpe) of the base and the wired run; failed_*: that run froze or went
-    bankrupt and stands at the floor; cause: why a score is absent, "" when both are there.
+    gem: its name, from `names` by the reference that the plan gives; control, treatment: scores (annualised Sharpe) of
+    the base and the wired run; failed_*: that run froze or went bankrupt and stands at the floor; cause: why a score is
+    absent, "" when both are there.
     """
     found = {}
     for config, arms in arms_by_config(specs).items():
@@ -35,7 +36,7 @@ def pairs_frame(specs: Iterable[TrialSpec], scores: pd.DataFrame) -> pd.DataFram
         control = runs.loc[(config, "base", seed)]
         absent = {row["status"] for row in (control, treated) if pd.isna(row["sharpe"])}
         rows.append(
-            (gem, treated["trial"], config, seed, treated["launch"], dose, control["sharpe"], treated["sharpe"],
-             bool(control["failed"]), bool(treated["failed"]), ", ".join(sorted(absent)))
+            (names.get(gem, gem), treated["trial"], config, seed, treated["launch"], dose, control["sharpe"],
+             treated["sharpe"], bool(control["failed"]), bool(treated["failed"]), ", ".join(sorted(absent)))
         )  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS).sort_values(["gem", "dose", "launch", "seed"], ignore_index=True)

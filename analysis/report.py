@@ -11,6 +11,7 @@ import pandas as pd
 from analysis import plots
 from analysis.baselines import Holding, buy_and_hold
 from analysis.collapse import alarms, collapse_gauges
+from analysis.further import further_arms
 from analysis.health import health_curves
 from analysis.load import Experiment
 from analysis.matrix import norm_matrix
@@ -73,6 +74,7 @@ def _page(material: Material) -> str:
         section("Verdicts", _verdict_table(material), *(_gem_details(material, found) for found in material.verdicts)),
         section("Can it be trusted?", _trust(material)),
         section("Sharpe ratios and their spread", *_sharpe(material)),
+        section("Further arms", _further(material.experiment)),
         section("How large each gem's gradient is", *_sizes(material)),
         section("Equity on the judge spans", *_equity(material)),
         section("Health of training", *_health(material), _collapse(experiment)),
@@ -244,10 +246,32 @@ def _variances(experiment: Experiment) -> Markup:
         for source in variance_sources(experiment)
     ]
     best = best_epochs(experiment)
-    line = f"best Sharpe variance {plain(best.variance, 3)} {signed_interval(best.lo, best.hi)} over {best.runs} runs"
-    about = "For seeds and folds [lo, hi] are deviations from their group's mean. Intervals assume normal values."
+    line = f"best Sharpe variance {plain(best.variance, 3)}, Sharpe in {signed_interval(best.lo, best.hi)}"
+    line += f", over {best.runs} runs"
+    about = (
+        "For seeds and folds [lo, hi] are deviations from their group's mean. Intervals assume normal values. The "
+        "means of configurations differ by their seeds too; net is what is left of that variance without them."
+    )
     selected = element("p", badge("SELECTED", ""), f" {line}: best epoch on validation, never judged.", class_="muted")
     return element("div", table(columns, rows), element("p", about, class_="muted"), selected if best.runs else "")
+
+
+def _further(experiment: Experiment) -> Markup:
+    columns = [
+        Column("arm", "text"), Column("changes", "text"), Column("runs", "n"), Column("pairs", "n"),
+        Column("judge Sharpe minus base: median", "n"), Column("quartiles", "n"), Column("statuses", "text"),
+    ]  # fmt: skip
+    rows = [
+        (
+            element("strong", arm.name), arm.change, arm.runs, arm.pairs, signed(arm.median),
+            signed_interval(arm.lo, arm.hi), arm.statuses or ("all ok" if arm.runs else ABSENT),
+        )
+        for arm in further_arms(experiment)
+    ]  # fmt: skip
+    if not rows:
+        return element("p", "Every run is of the base arm.")
+    about = "Told, not judged: pairs are runs of one configuration and seed, the arm's and the base arm's."
+    return Markup(table(columns, rows) + element("p", about, class_="muted"))
 
 
 def _sizes(material: Material) -> list[Markup]:

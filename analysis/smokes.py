@@ -197,6 +197,14 @@ def learning(experiment: Experiment) -> Finding:
 
 
 Smoke = Callable[[Experiment], Finding]
+# What each one asks, and how its figure stands to its limit.
+QUESTIONS: Mapping[str, tuple[str, str]] = {
+    "magnitude_distribution": ("are all three sizes in use? (entropy of the greedy size)", "at least"),
+    "gradient_decomposition": ("does the decomposition add up? (wrong statements)", "at most"),
+    "gem_signals": ("do the built-in gems speak, and does probing change no bit? (smallest signal)", "above"),
+    "collapse_recovery": ("does low health pull towards the teacher? (share of epochs)", "at least"),
+    "learning": ("do members beat their untrained selves? (share)", "above"),
+}
 SMOKES: Mapping[str, Smoke] = {
     "magnitude_distribution": magnitude_distribution,
     "gradient_decomposition": gradient_decomposition,

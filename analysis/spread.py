@@ -69,15 +69,22 @@ class Variance:
 
 
 def variance_sources(experiment: Experiment) -> list[Variance]:
-    """Base runs: all together; seeds within a configuration; configurations (means over seeds); folds within a run."""
+    """Base runs: all together; seeds within a configuration; configurations; folds within a run.
+
+    The means of configurations over their seeds carry the noise of those seeds; `net` is their variance less the
+    seeds' share, and at least 0 (the method of moments of a one-way layout).
+    """
     scores = experiment.scores[experiment.scores["arm"] == "base"].dropna(subset=["sharpe"])
     members = experiment.members[experiment.members["arm"] == "base"].dropna(subset=["judge_sharpe"])
     members = members[members["trial_status"].isin(FINISHED)]
     means = scores.groupby("config")["sharpe"].mean()
+    seeds = _within("seeds within a configuration", scores, ["config"], "sharpe")
+    between = _variance("means of configurations, seed noise included", means)
     return [
         _variance("all runs", scores["sharpe"]),
-        _within("seeds within a configuration", scores, ["config"], "sharpe"),
-        _variance("configurations", means),
+        seeds,
+        between,
+        _net(between, seeds, scores.groupby("config").size()),
         _within("folds within a run", members, ["config", "seed"], "judge_sharpe"),
     ]
 
@@ -89,6 +96,16 @@ def _variance(source: str, values: pd.Series) -> Variance:
         source, len(values), df, float(values.mean()), variance, variance_interval(variance, df),
         float(values.min()), float(values.max()), False, _floored(values),
     )  # fmt: skip
+
+
+def _net(between: Variance, seeds: Variance, counts: pd.Series) -> Variance:
+    """What configurations differ by beyond their seeds; NaN where a variance is not known."""
+    share = float((1.0 / counts).mean()) if len(counts) else float("nan")
+    variance = max(between.variance - seeds.variance * share, 0.0) if seeds.df > 0 else float("nan")
+    nan = float("nan")
+    return Variance(
+        "configurations, net of seed noise", between.n, 0, between.mean, variance, (nan, nan), nan, nan, False, 0
+    )
 
 
 def _within(source: str, frame: pd.DataFrame, keys: list[str], column: str) -> Variance:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from analysis.baselines import Holding, against_baselines, buy_and_hold
 from analysis.collapse import alarms
+from analysis.further import further_arms
 from analysis.health import health_lines
 from analysis.load import Experiment
 from analysis.redundancy import CoMovement
@@ -50,6 +51,8 @@ def print_report(experiment: Experiment, console: Console | None = None, rules: 
     console.print()
     _spread(console, experiment, width)
     _health(console, experiment, width)
+    for arm in further_arms(experiment):
+        console.print(Text(f"{arm.line()}; told, not judged"), width=width)
     for alarm in alarms(experiment):
         console.print(Text(alarm.line(), style="bold red"), width=width)
     for problem in experiment.problems:
@@ -92,7 +95,7 @@ def _gem_table(found: list[Verdict], rules: VerdictRules) -> Table:
 
 def evidence_lines(verdict: Verdict, rules: VerdictRules) -> list[str]:
     """What stands beside a verdict without deciding it: sizes by slice, co-movement, absent configurations."""
-    lines = []
+    lines = [f"at {verdict.n} configurations: the look that decided"] if verdict.looks else []
     if verdict.slices:
         lines.append("by slice: " + ", ".join(f"{name} {percent(size)}" for name, size in verdict.slices.items()))
     tested = [_co_movement(result, rules.redundant_r2) for result in verdict.redundancy if not result.untested]
@@ -185,7 +188,8 @@ def _spread(console: Console, experiment: Experiment, width: int) -> None:
     best = best_epochs(experiment)
     if best.runs:
         line = (
-            f"best Sharpe variance {plain(best.variance, 3)} {signed_interval(best.lo, best.hi)} over {best.runs} runs"
+            f"best Sharpe variance {plain(best.variance, 3)}, Sharpe in {signed_interval(best.lo, best.hi)}, "
+            f"over {best.runs} runs"
         )
         console.print(Text(f"{line} (best epoch on validation: selected, never judged)", style="dim"), width=width)
     console.print(Text(f"status of base runs: {run_statuses(experiment)}"), width=width)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable
 
+from rich.console import Console
+
+WIDE = 240  # columns where nobody looks at a terminal: a pipe or a file folds nothing
 GAP = "\u00a0"  # a number and its unit stay on one line
 UNIT = f"{GAP}%"
 ABSENT = "n/a"  # not measured, or not known; never the dash, which is for what cannot be
 TIMES = 9.995  # shares from here on are told as multiples
+
+
+def console() -> Console:
+    """Where tables are printed: as wide as the terminal, and wide enough for whole lines where there is none."""
+    return Console() if sys.stdout.isatty() else Console(width=WIDE)
 
 
 def percent(share: float) -> str:

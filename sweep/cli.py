@@ -139,8 +139,7 @@ def wiring(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the page docs/wiring.md.")] = False,
 ) -> None:
     """Which component reaches what, when, behind which gate, and the function that writes it."""
-    from rich.console import Console
-
+    from analysis.text import console
     from trainer.wiring import WiringError, read_wiring
     from trainer.wiring_page import markdown as page
     from trainer.wiring_page import print_wiring
@@ -152,7 +151,7 @@ def wiring(
     if markdown:
         print(page(found), end="")
     else:
-        print_wiring(found, Console())
+        print_wiring(found, console())
 
 
 @app.command()
@@ -165,13 +164,12 @@ def smoke(
     storage: Annotated[str | None, typer.Option(help="Folder of all experiments.")] = None,
 ) -> None:
     """Run a small fixed trial and five checks on its records; tell new failures from old ones."""
-    from rich.console import Console
-
+    from analysis.text import console
     from sweep.smoke import failed, print_rows
     from sweep.smoke import smoke as run_smoke
 
     folder, rows = run_smoke(name, storage, against)
-    print_rows(rows, against, Console())
+    print_rows(rows, against, console())
     print(f"records: {folder}")
     if failed(rows):
         raise typer.Exit(SOME_TRIALS_FAILED)

@@ -62,7 +62,7 @@ class Tally:
             parts.append(f"{len(self.failed)} failed")
         parts.append(f"epochs {self.epochs_before + self.epochs_now}/{self.epochs}")
         if self.best:
-            parts.append(f"best validation IQM {self.best[1]:+.3f} ({self.best[0]})")
+            parts.append(f"leading now: validation IQM {self.best[1]:+.3f} ({self.best[0]})")
         left = self.remaining_seconds(training)
         parts.append(f"{clock(elapsed)} elapsed" + (f", about {clock(left)} left" if left is not None else ""))
         return " · ".join(parts)

@@ -143,14 +143,18 @@ def print_rows(rows: list[Row], against: Path | None, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from analysis.smokes import QUESTIONS
+
     styles = {"ok": "green", "fixed": "green", "old failure": "yellow"}
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("smoke", "outcome", "figure", "limit", *(["before"] if against else [])):
-        table.add_column(column, no_wrap=True)
+    for column in ("smoke", "outcome", "figure", "must be", *(["before"] if against else []), "asks"):
+        table.add_column(column, no_wrap=column != "asks")
     for row in rows:
         outcome = Text(row.outcome, style=styles.get(row.outcome, "bold white on red"))
         before = [f"{'ok' if row.before.ok else 'failed'} {row.before.figure:.3g}"] if row.before else []
-        table.add_row(Text(row.name), outcome, f"{row.now.figure:.3g}", f"{row.now.limit:.3g}", *before)
+        asks, sense = QUESTIONS[row.name]
+        limit = f"{sense} {row.now.limit:.3g}"
+        table.add_row(Text(row.name), outcome, f"{row.now.figure:.3g}", limit, *before, Text(asks, style="dim"))
     console.print(table)
     for row in rows:
         console.print(Text(f"{row.name}: {row.now.message}", style="dim"), soft_wrap=True)

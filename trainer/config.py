@@ -174,7 +174,10 @@ class TrainerConfig(Frozen):
         if self.diagnostics_per_epoch > self.updates_per_epoch:
             raise ValueError("diagnostics_per_epoch must not exceed updates_per_epoch")
         if self.score_epochs > self.epochs:
-            raise ValueError("score_epochs must not exceed epochs")
+            raise ValueError(
+                f"score_epochs must not exceed epochs, but {self.score_epochs} > {self.epochs}: the score averages so "
+                f"many of the last epochs; set trainer.score_epochs too"
+            )
         if self.replay_capacity % self.environments:
             raise ValueError("replay_capacity must be a multiple of environments")
         if self.replay_capacity < (self.n_step + 2) * self.environments:

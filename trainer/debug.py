@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,7 @@ class DebugReporter:
     def resume(self) -> Checkpoint | None:
         self.result.environment = [
             *_data_differences(self.experiment, self.spec),
+            *_gem_differences(self.experiment),
             *_environment_differences(self.experiment, self.spec),
         ]
         return None
@@ -223,6 +225,21 @@ def _data_differences(experiment: Path, spec: TrialSpec) -> list[str]:
     options = spec.data.model_dump(exclude={"source", "folds"})
     present = load_bars(spec.data.source, **options).sha256
     return [] if present == stored else [f"data {spec.data.source}: sha256 {stored[:16]} then, {present[:16]} now"]
+
+
+def _gem_differences(experiment: Path) -> list[str]:
+    """A line for every gem whose file is no longer that of the plan."""
+    try:
+        gems = [gem for gem in read_plan(experiment).get("gems", []) if gem.get("sha256")]
+    except RecordError:
+        return []
+    lines = []
+    for gem in gems:
+        path = Path(gem["reference"].rpartition(":")[0])
+        present = sha256(path.read_bytes()).hexdigest() if path.is_file() else "absent"
+        if present != gem["sha256"]:
+            lines.append(f"gem {gem['name']} in {path}: sha256 {gem['sha256'][:16]} then, {present[:16]} now")
+    return lines
 
 
 def _environment_differences(experiment: Path, spec: TrialSpec) -> list[str]:

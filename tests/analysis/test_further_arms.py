@@ -1,5 +1,6 @@
 """Arms beside the base arm: what each changes, and that no table, verdict or report of the base arm reads them."""
 
+import re
 from dataclasses import replace
 from io import StringIO
 
@@ -98,11 +99,31 @@ def test_the_further_arms_are_scored_beside_the_base_arm(full, bare):
 
 
 def test_no_number_of_the_report_comes_from_the_further_arms(extreme, bare, tmp_path):
-    pages = [
-        analysis.write_report(found, tmp_path / f"{name}.html").read_text()
-        for name, found in (("extreme", extreme), ("bare", bare))
-    ]
+    """Besides the section that tells of them."""
+    pages = []
+    for name, found in (("extreme", extreme), ("bare", bare)):
+        page = analysis.write_report(found, tmp_path / f"{name}.html").read_text()
+        before, own, after = re.split(r"(?=<h2>Further arms)|(?=<h2>How large)", page)
+        assert ("wired-g10_temporal-0.2" in own) == (name == "extreme")
+        pages.append(before + after)
     assert pages[0] == pages[1]
+
+
+def test_further_arms_are_told_with_their_pairs_and_failures(full):
+    scores = full.scores.copy()
+    broken = (scores["arm"] == WIRED.name) & (scores["seed"] == 1)
+    scores.loc[broken, "status"] = "bankrupt"
+    found = {arm.name: arm for arm in analysis.further_arms(replace(full, scores=scores))}
+    assert list(found) == ["off", WIRED.name, MORE.name, WITHOUT.name]
+    runs = scores.set_index(["config", "arm", "seed"])["sharpe"].unstack("arm")
+    for name in (WIRED.name, WITHOUT.name):
+        difference = (runs[name] - runs["base"]).dropna()
+        assert (found[name].pairs, found[name].median) == (len(difference), pytest.approx(difference.median()))
+    assert found[WIRED.name].change == "g10_temporal wired at a dose of 0.2"
+    assert found[WITHOUT.name].change == "without noisy_nets"
+    assert found["off"].change == "gems off"
+    assert found[WIRED.name].statuses == "5 ok, 5 bankrupt"
+    assert found[WIRED.name].line().endswith("in 10 pairs; runs: 5 ok, 5 bankrupt")
 
 
 def test_no_number_of_the_terminal_comes_from_the_further_arms(extreme, bare):
@@ -110,9 +131,13 @@ def test_no_number_of_the_terminal_comes_from_the_further_arms(extreme, bare):
     for found in (extreme, bare):
         console = Console(width=100, record=True, file=StringIO())
         print_report(found, console)
-        shown.append(console.export_text())
-    assert shown[0] == shown[1]
-    assert "g10_temporal" in shown[0]
+        shown.append(console.export_text().splitlines())
+    wide, lines = shown
+    assert any(line.startswith(f"arm {WIRED.name}") for line in wide)
+    assert not any(line.startswith(f"arm {WIRED.name}") for line in lines)
+    rest = iter(wide)
+    assert all(line in rest for line in lines)  # every line of the base arm, in order
+    assert any("g10_temporal" in line for line in lines)
 
 
 def test_doses_of_one_gem_are_pairs_of_their_own(full):

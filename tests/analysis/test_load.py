@@ -7,7 +7,7 @@ import pytest
 from synthetic_experiment import SHIFT, SPANS, TIMELINE, plan_of, specs, write_experiment, write_trial
 
 import analysis
-from analysis.frames import structural_columns
+from analysis.frames import gradients_frame, structural_columns
 from analysis.health import health_lines
 from trainer.record import RecordError, write_plan, write_timeline
 from trainer.sharpe import FLOOR, sharpe
@@ -83,6 +83,24 @@ def test_gradients_tell_three_kinds_of_zero(finished):
     assert kinds["pred", "trunk"] == {"value", "unmeasured"}  # nothing is measured at epoch 0
     trunk = gradients[(gradients["component"] == "pred") & (gradients["slice"] == "trunk")]
     assert trunk.loc[trunk["zero"] == "value", "norm"].between(0.5, 2.0).all()
+
+
+def test_a_zero_behind_a_closed_gate_is_gated_by_name(finished):
+    epochs = finished.epochs.copy()
+    rows = epochs["epoch"].isin([2, 3]) & (epochs["arm"] == "base")
+    epochs["grad/cql_sx/trunk"] = epochs["grad/c51/trunk"].mask(rows, 0.0)
+    epochs["signal/cql_coefficient"] = np.where(epochs["epoch"] == 3, 0.0, 0.1)
+    found = gradients_frame(epochs)
+    own = found[(found["component"] == "cql_sx") & (found["slice"] == "trunk") & (found["arm"] == "base")]
+    by_epoch = own.groupby("epoch")[["zero", "gate"]].agg(set)
+    assert by_epoch.loc[2].tolist() == [{"exact"}, {""}]
+    assert by_epoch.loc[3].tolist() == [{"gated"}, {"cql_coefficient"}]
+    assert set(found.loc[found["zero"] != "gated", "gate"]) == {""}
+
+
+def test_an_experiment_introduces_itself_in_a_line(finished):
+    form = r"Experiment\('.+': \d+ trials \(.*done\), \d+ members, \d+ runs, \d+ epoch rows\)"
+    assert re.fullmatch(form, repr(finished))
 
 
 def test_a_component_that_was_never_measured_is_unmeasured_and_not_structural(tmp_path):
@@ -224,3 +242,12 @@ def test_frames_are_natural_in_pandas(finished):
     best = finished.epochs.groupby(["config", "seed"])["eval/validation/sharpe"].max().groupby("config").var()
     assert isinstance(best, pd.Series)
     assert best.notna().all()
+
+
+@pytest.mark.parametrize("frame", ["trials", "members", "scores", "windows", "gradients", "pairs"])
+def test_every_column_of_a_frame_is_described_and_no_other(finished, frame):
+    page = (Path(__file__).parents[2] / "docs" / "records.md").read_text()
+    section = page.split(f"\n### {frame}\n")[1].split("\n### ")[0].split("\n`epochs` holds")[0]
+    cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    described = {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)} - {"config/<key>"}
+    assert described == {name for name in getattr(finished, frame).columns if not name.startswith("config/")}

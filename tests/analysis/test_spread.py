@@ -40,7 +40,11 @@ def test_total_variance_splits_into_its_sources(finished):
     seeds = scores.groupby("config")["sharpe"].var(ddof=1)
     assert by_source["seeds within a configuration"].variance == pytest.approx(seeds.mean())
     assert by_source["seeds within a configuration"].df == 6
-    assert by_source["configurations"].n == 3
+    means = by_source["means of configurations, seed noise included"]
+    assert means.n == 3
+    net = by_source["configurations, net of seed noise"]  # three seeds each
+    assert net.variance == pytest.approx(max(means.variance - seeds.mean() / 3, 0.0))
+    assert np.isnan(net.interval).all()
     assert by_source["all runs"].lo == scores["sharpe"].min()
     folds = by_source["folds within a run"]
     assert folds.lo == pytest.approx(-folds.hi)  # two folds deviate from their mean by the same

@@ -32,7 +32,8 @@ def test_epochs_of_earlier_launches_count_but_do_not_speed_up_the_estimate():
     assert tally.epochs_now == 2
     assert tally.remaining_seconds(10.0) == pytest.approx(10.0 / 2 * 12)
     assert tally.line(30.0, 10.0) == (
-        "trials 0/2 done, 2 running · epochs 8/20 · best validation IQM +0.250 (a) · 0:30 elapsed, about 1:00 left"
+        "trials 0/2 done, 2 running · epochs 8/20 · leading now: validation IQM +0.250 (a) · "
+        "0:30 elapsed, about 1:00 left"
     )
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -249,6 +250,19 @@ def test_what_changed_around_the_trial_is_listed_first(experiment):
     assert [line.split(":")[0] for line in listed[1:]] == ["commit", "cpu", "threads", "versions.torch"]
     assert listed[-1].startswith("versions.torch: 1.0 then, 2.")
     assert lines[-1].startswith("identical")
+
+
+@pytest.mark.parametrize("present", ["another text", None])
+def test_a_gem_file_that_changed_is_named_before_any_number(experiment, tmp_path, present):
+    path = tmp_path / "mine.py"
+    gem = {"name": "mine", "reference": f"{path}:Mine", "sha256": "1" * 64, "may_duplicate": []}
+    builtin = {"name": "g10_temporal", "reference": "g10_temporal", "sha256": "", "may_duplicate": []}
+    record.write_plan(experiment, {"schema": 1, "gems": [gem, builtin]})
+    if present:
+        path.write_text(present)
+    first = replay(experiment, KEY, body=fake_trial).lines()[0]
+    now = sha256(present.encode()).hexdigest()[:16] if present else "absent"
+    assert first == f"differs from the stored run: gem mine in {path}: sha256 {'1' * 16} then, {now} now"
 
 
 def test_the_same_bars_are_not_a_difference(experiment):
