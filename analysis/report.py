@@ -219,7 +219,8 @@ def _sharpe(material: Material) -> list[Markup]:
     caption = (
         f"{len(scores)} runs, mean {signed(scores['sharpe'].mean())}, range "
         f"{signed_interval(scores['sharpe'].min(), scores['sharpe'].max())}; configuration means "
-        f"{signed_interval(means.min(), means.max())}. Dots: seeds. Tick: their mean. Bar: ± one HAC standard error."
+        f"{signed_interval(means.min(), means.max())}. Dots: seeds. Tick: their mean. Bar: ± one HAC standard error. "
+        "Cross: a run that stands at the floor."
     )
     height, room = 1.0 + 0.24 * len(means), label_room(means.index)
     svg = figure_svg("sharpe", lambda axes: plots.sharpe_strip(axes, scores, holding), caption, height, room)
@@ -283,7 +284,8 @@ def _sizes(material: Material) -> list[Markup]:
     sizes = {gem: 10.0 ** unit.to_numpy(float) for gem, unit in units.items()}
     looked = [found for found in material.verdicts if found.looks]
     numbers = "; ".join(f"{v.gem} {percent(v.estimate)} {percent_interval(*v.interval)}" for v in looked)
-    about = "Dots: configurations (hollow: off the axis). Diamond and bar: mean and interval at the deciding look."
+    about = "Dots: configurations (hollow: off the axis). Diamond and bar: mean and interval at the deciding look; "
+    about += "a bar that meets the edge goes on beyond it."
     caption = f"{numbers or 'No look yet'}. {about}"
     height, room = 0.9 + 0.5 * len(sizes), label_room(sizes)
     svg = figure_svg(

@@ -32,6 +32,7 @@ from analysis.text import (
     signed,
     signed_interval,
 )
+from analysis.text import console as default_console
 from analysis.verdict import Verdict, verdicts
 
 SHOWN_TRIALS = 20
@@ -41,7 +42,7 @@ WIDEST = 100
 
 def print_report(experiment: Experiment, console: Console | None = None, rules: VerdictRules | None = None) -> None:
     """Print verdicts, spread and trials of an experiment; at most 100 columns wide, readable in 80."""
-    console = console or Console()
+    console = console or default_console()
     width = min(console.width, WIDEST)
     rules = rules or planned_rules(experiment.plan)
     _heading(console, experiment, rules, width)

@@ -32,7 +32,9 @@ class ArgumentError(ValueError):
 class Argument:
     """One tensor argument. `sizes` holds a symbol or a number per axis; an empty one marks a scalar.
 
-    `strided`: lanes may lie apart, as in a view of one tensor inside flat rows; within a lane it is contiguous.
+    `strided`: lanes may lie apart, as in a view of one tensor inside flat rows; within a lane it is contiguous. Kernels
+    and CPU twins see a plain matrix, a row a lane, as long as lanes lie apart: its width says nothing, and no entry
+    beyond the lane's own may be touched.
     """
 
     name: str
@@ -47,12 +49,8 @@ class Argument:
     @property
     def numba_type(self) -> types.Type:
         scalar = getattr(types, self.kind)
-        return types.Array(scalar, len(self.sizes), "A" if self.strided else "C") if self.is_tensor else scalar
-
-    @property
-    def cuda_type(self) -> types.Type:
-        """A strided argument comes to a CUDA kernel as a plain matrix: a row a lane, as long as lanes lie apart."""
-        return types.Array(getattr(types, self.kind), 2, "C") if self.strided else self.numba_type
+        axes = 2 if self.strided else len(self.sizes)
+        return types.Array(scalar, axes, "C") if self.is_tensor else scalar
 
     def fits(self, strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
         """Whether entries lie where a kernel with this argument looks for them, given strides in entries."""

@@ -11,7 +11,7 @@ from .cpu_target import cpu_function, cpu_kernel, for_cpu
 from .fma import cpu_fma
 
 # rows of the scratch; those that are summed are 0 beyond the atoms, the logits are -inf there
-BASE, LOGITS, MASS, PLACE, BELOW, ABOVE, MOVED, SUPPORT, SUMS, ROWS = range(10)
+BASE, LOGITS, MASS, PLACE, BELOW, ABOVE, MOVED, SUPPORT, ROWS = range(9)
 
 CHUNK = 4 * LANES  # four rows of lanes a pass: a quarter of the accumulator traffic
 
@@ -87,41 +87,41 @@ def _logits_cpu(row, offset, start, action, atoms, work):
 
 
 @cpu_function
-def _weigh_cpu(work, out):
+def _weigh_cpu(work, lanes, out):
     """exp(logit - highest logit) over `out`; returns the highest logit and the sum."""
-    logits, top = work[LOGITS], _scan_max(work[LOGITS], work[SUMS, :LANES])
+    logits, top = work[LOGITS], _scan_max(work[LOGITS], lanes)
     for k in range(logits.size):
         out[k] = _exp_cpu(logits[k] - top)
-    return top, _scan_sum(out, work[SUMS, :LANES])
+    return top, _scan_sum(out, lanes)
 
 
 @cpu_function
-def _greedy_cpu(row, offset, start, atoms, work):
+def _greedy_cpu(row, offset, start, atoms, work, lanes):
     _base_cpu(row, start, atoms, work[BASE])
     best, best_value = 0, ZERO
     for action in range(ACTIONS):
         _logits_cpu(row, offset, start, action, atoms, work)
-        _, total = _weigh_cpu(work, work[MASS])
-        value = _scan_dot(work[MASS], work[SUPPORT], work[SUMS, :LANES]) / total
+        _, total = _weigh_cpu(work, lanes, work[MASS])
+        value = _scan_dot(work[MASS], work[SUPPORT], lanes) / total
         if action == 0 or value > best_value:
             best, best_value = action, value
     return best
 
 
 @cpu_function
-def _chosen_cpu(row, offset, start, action, atoms, work, out):
+def _chosen_cpu(row, offset, start, action, atoms, work, lanes, out):
     _base_cpu(row, start, atoms, work[BASE])
     _logits_cpu(row, offset, start, action, atoms, work)
-    return _weigh_cpu(work, out)
+    return _weigh_cpu(work, lanes, out)
 
 
 @cpu_function
-def _target_cpu(row, offset, after_d, after_m, start_d, start_m, atoms, r, g, work):
+def _target_cpu(row, offset, after_d, after_m, start_d, start_m, atoms, r, g, work, lanes):
     """Writes the projected target of one sample to row MOVED."""
     mass, at, below, above = work[MASS], work[PLACE], work[BELOW], work[ABOVE]
     support, moved, last = work[SUPPORT], work[MOVED], float32(atoms - 1)
-    _, sum_d = _chosen_cpu(row, offset[:ACTIONS], start_d, after_d, atoms, work, mass)
-    _, sum_m = _chosen_cpu(row, offset[ACTIONS:], start_m, after_m, atoms, work, at)
+    _, sum_d = _chosen_cpu(row, offset[:ACTIONS], start_d, after_d, atoms, work, lanes, mass)
+    _, sum_m = _chosen_cpu(row, offset[ACTIONS:], start_m, after_m, atoms, work, lanes, at)
     alone = after_d == FLAT
     share_d = ONE / sum_d if alone else HALF / sum_d
     share_m = ZERO if alone else HALF / sum_m
@@ -131,9 +131,11 @@ def _target_cpu(row, offset, after_d, after_m, start_d, start_m, atoms, r, g, wo
         at[j] = (cpu_fma(g, support[j], r) - low) * per_spacing
         below[j] = mass[j] if at[j] <= ZERO else ZERO
         above[j] = mass[j] if at[j] >= last else ZERO
-    moved[:atoms] = (r - r) + (g - g) + (share_d - share_d) + (share_m - share_m) + (per_spacing - per_spacing)
-    moved[0] += _scan_sum(below, work[SUMS, :LANES])
-    moved[atoms - 1] += _scan_sum(above, work[SUMS, :LANES])
+    broken = (r - r) + (g - g) + (share_d - share_d) + (share_m - share_m) + (per_spacing - per_spacing)
+    for i in range(atoms):
+        moved[i] = broken
+    moved[0] += _scan_sum(below, lanes)
+    moved[atoms - 1] += _scan_sum(above, lanes)
     for j in range(atoms):
         if at[j] > ZERO and at[j] < last:
             near = int64(at[j])
@@ -151,16 +153,16 @@ def _entropy_cpu(moved, scratch, lanes):
 
 
 @cpu_function
-def _loss_cpu(row, offset, start, taken, atoms, total, work, error):
+def _loss_cpu(row, offset, start, taken, atoms, total, work, lanes, error):
     """Cross-entropy of the taken action; its gradient at that action's logits over `error`."""
-    top, summed = _chosen_cpu(row, offset, start, taken, atoms, work, work[MASS])
+    top, summed = _chosen_cpu(row, offset, start, taken, atoms, work, lanes, work[MASS])
     norm, logits, moved = top + _log_cpu(summed), work[LOGITS], work[MOVED]
     surprise = work[MASS]
     for i in range(atoms):
         log_p = logits[i] - norm
         surprise[i] = -log_p
         error[i] = cpu_fma(_exp_cpu(log_p), total, -moved[i])
-    return _scan_dot(moved, surprise, work[SUMS, :LANES])
+    return _scan_dot(moved, surprise, lanes)
 
 
 @cpu_function
@@ -195,27 +197,32 @@ def c51_cpu(
     start_d = (atoms + ALIGN - 1) // ALIGN * ALIGN
     start_m = start_d + (ACTIONS * atoms + ALIGN - 1) // ALIGN * ALIGN
     work = np.zeros((ROWS, (atoms + CHUNK - 1) // CHUNK * CHUNK), np.float32)
-    work[LOGITS] = LOWEST
+    lanes, logits = np.empty(LANES, np.float32), work[LOGITS]
+    for k in range(logits.size):
+        logits[k] = LOWEST
     for p in range(valued.shape[0]):
-        work[SUPPORT, :atoms] = support[p]
+        for k in range(atoms):
+            work[SUPPORT, k] = support[p, k]
         offset_d, offset_m = online_offset[p, :ACTIONS], online_offset[p, ACTIONS:]
         for b in range(batch):
             after = online[p, batch + b]
-            after_d = _greedy_cpu(after, offset_d, start_d, atoms, work)
-            after_m = _greedy_cpu(after, offset_m, start_m, atoms, work)
+            after_d = _greedy_cpu(after, offset_d, start_d, atoms, work, lanes)
+            after_m = _greedy_cpu(after, offset_m, start_m, atoms, work, lanes)
             valued_at, r, g = valued[p, b], reward[p, b], discount[p, b]
-            _target_cpu(valued_at, valued_offset[p], after_d, after_m, start_d, start_m, atoms, r, g, work)
-            total, entropy = _entropy_cpu(work[MOVED], work[MASS], work[SUMS, :LANES])
+            _target_cpu(valued_at, valued_offset[p], after_d, after_m, start_d, start_m, atoms, r, g, work, lanes)
+            total, entropy = _entropy_cpu(work[MOVED], work[MASS], lanes)
             share, row, out = HALF / float32(batch) * weight[p, b], online[p, b], d_streams[p, b]
             taken_d, taken_m = direction[p, b], magnitude[p, b]
-            loss_d = _loss_cpu(row, offset_d, start_d, taken_d, atoms, total, work, work[BELOW])
-            loss_m = _loss_cpu(row, offset_m, start_m, taken_m, atoms, total, work, work[ABOVE])
+            loss_d = _loss_cpu(row, offset_d, start_d, taken_d, atoms, total, work, lanes, work[BELOW])
+            loss_m = _loss_cpu(row, offset_m, start_m, taken_m, atoms, total, work, lanes, work[ABOVE])
             flat = taken_d == FLAT
+            error_d, error_m = work[BELOW], work[ABOVE]
             if flat:
                 loss_m = ZERO
-                work[ABOVE] = ZERO
-            out[:] = ZERO
-            error_d, error_m = work[BELOW], work[ABOVE]
+                for i in range(atoms):
+                    error_m[i] = ZERO
+            for i in range(out.size):
+                out[i] = ZERO
             for i in range(atoms):
                 out[i] = cpu_fma(error_d[i], share, error_m[i] * share)
             _spread_cpu(work[BELOW], start_d, taken_d, atoms, share, out)

@@ -38,7 +38,7 @@ class CudaKernel:
 
     @property
     def signature(self) -> Any:
-        return types.void(*[a.cuda_type for a in self.arguments])
+        return types.void(*[a.numba_type for a in self.arguments])
 
     def specialise(self, device: int) -> Any:
         """Compiles for one device or loads from the cache. Must have happened before a CUDA graph is captured."""

@@ -81,7 +81,7 @@ def n_step_cpu(
 ):
     columns, walks = row.shape[1], row.shape[2]
     for p in range(index.shape[0]):
-        gamma = discount[p]
+        gamma = discount[p, 0]
         for b in range(index.shape[1]):
             column, e = index[p, b] // walks, index[p, b] % walks
             total, power, at = float32(0.0), float32(1.0), column

@@ -36,9 +36,11 @@ def observe_cpu(features, row, target, out):
     count = features.shape[1]
     for p in range(row.shape[0]):
         for n in range(row.shape[1]):
-            out[p, n, :count] = features[row[p, n]]
-            out[p, n, count:] = float32(0.0)
-            out[p, n, count + target[p, n]] = float32(1.0)
+            source, into = features[row[p, n]], out[p, n]
+            for i in range(count):
+                into[i] = source[i]
+            for i in range(TARGETS):
+                into[count + i] = float32(1.0) if i == target[p, n] else float32(0.0)
 
 
 KERNEL = CudaKernel(observe_kernel, ARGUMENTS, BLOCK)

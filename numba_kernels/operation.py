@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 from numba.core import types
+from numpy.lib.stride_tricks import as_strided
 
-from .argument import Argument, ArgumentError, check_shapes, check_tensors
+from .argument import TORCH_TYPES, Argument, ArgumentError, check_shapes, check_tensors
 from .cache import one_compiler_at_a_time
 from .launch import CudaKernel, Launch
 
@@ -44,6 +45,10 @@ class Operation:
     def _unsigned(self) -> frozenset[int]:
         return frozenset(i for i, a in enumerate(self.arguments) if a.kind == "uint64" and a.is_tensor)
 
+    @functools.cached_property
+    def _strided(self) -> tuple[int, ...]:
+        return tuple(i for i, a in enumerate(self.arguments) if a.strided)
+
     def __call__(self, *values: Any) -> None:
         device = self.check(values)
         if device.type == "cpu":
@@ -56,7 +61,7 @@ class Operation:
 
     def check(self, values: tuple[Any, ...]) -> torch.device:
         """The device of the tensors, or ArgumentError."""
-        device = check_tensors(self.name, self.arguments, values)
+        device = self._plain(values) or check_tensors(self.name, self.arguments, values)
         shapes = tuple([v.shape for v in values if isinstance(v, torch.Tensor)])
         if shapes not in self._checked:
             sizes = check_shapes(self.name, self.arguments, values)
@@ -67,11 +72,41 @@ class Operation:
             self._checked.add(shapes)
         return device
 
+    def _plain(self, values: tuple[Any, ...]) -> torch.device | None:
+        """The device when every tensor is at a glance what it should be; None: look closer. Called dozens of times a
+        step, so it asks as little as it can."""
+        if len(values) != len(self.arguments):
+            return None
+        device = None
+        for i, dtype, axes, strided in self._expected:
+            value = values[i]
+            if type(value) is not torch.Tensor or value.dtype is not dtype or value.requires_grad:
+                return None
+            if value.dim() != axes or not (value.is_contiguous() or (strided and self._fits(i, value))):
+                return None
+            if device is None:
+                device = value.device
+            elif value.device != device:
+                return None
+        return device
+
+    def _fits(self, index: int, value: torch.Tensor) -> bool:
+        return self.arguments[index].fits(value.stride(), value.shape)
+
+    @functools.cached_property
+    def _expected(self) -> tuple[tuple[int, torch.dtype, int, bool], ...]:
+        named = [(i, a) for i, a in enumerate(self.arguments) if a.is_tensor]
+        return tuple((i, TORCH_TYPES[a.kind], len(a.sizes), a.strided) for i, a in named)
+
     def views(self, values: tuple[Any, ...]) -> list[Any]:
         """numpy views of CPU tensors, typed as the kernels want them."""
         arrays = [v.numpy() if isinstance(v, torch.Tensor) else v for v in values]
         for i in self._unsigned:
             arrays[i] = arrays[i].view(np.uint64)
+        for i in self._strided:
+            apart = values[i].stride(0)
+            strides = (apart * arrays[i].itemsize, arrays[i].itemsize)
+            arrays[i] = as_strided(arrays[i], (len(arrays[i]), apart), strides)
         return arrays
 
     def compile_cpu(self) -> Any:

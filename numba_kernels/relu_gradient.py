@@ -21,7 +21,7 @@ FLAT_ARGUMENTS = declare(
     "gradient: float32[P, M], output: float32[P:, M], bias_gradient: float32[P:, N], columns: int64"
 )
 WORD_ARGUMENTS = declare("gradient: int64[P, H], output: int64[P:, H], bias_gradient: float32[P:, N], columns: int64")
-BIAS_ARGUMENTS = declare("gradient: float32[P, B, W], first: int64, bias_gradient: float32[P:, N]")
+BIAS_ARGUMENTS = declare("gradient: float32[P, B, W], first: int64, bias_gradient: float32[P:, N], columns: int64")
 ZERO = float32(0.0)
 
 _on_cuda = for_cuda(pairs)
@@ -111,43 +111,51 @@ def bias_gradient_kernel(gradient, first, bias_gradient, columns):
 
 
 @cpu_function
-def _add_row(total, row):
-    for i in range(total.size):
-        total[i] += row[i]
+def _clear(lanes):
+    for t in range(lanes.shape[0]):
+        for i in range(lanes.shape[1]):
+            lanes[t, i] = ZERO
+
+
+@cpu_function
+def _write_sums(lanes, out):
+    sum_columns_cpu(lanes)
+    for i in range(lanes.shape[1]):
+        out[i] = lanes[0, i]
 
 
 @cpu_kernel
 def relu_gradient_cpu(gradient, output, bias_gradient):
     lanes = np.empty((LANES, gradient.shape[2]), np.float32)
     for p in range(gradient.shape[0]):
-        lanes[:] = ZERO
+        _clear(lanes)
         for b in range(gradient.shape[1]):
-            row, out, total = gradient[p, b], output[p, b], lanes[b % LANES]
+            row, total = gradient[p, b], lanes[b % LANES]
+            out = output[p, b * row.size : (b + 1) * row.size]
             for i in range(row.size):
-                d = ZERO if out[i] <= ZERO else row[i]
-                row[i] = d
-                total[i] += d
-        sum_columns_cpu(lanes)
-        bias_gradient[p] = lanes[0]
+                row[i] = ZERO if out[i] <= ZERO else row[i]
+            for i in range(row.size):
+                total[i] += row[i]
+        _write_sums(lanes, bias_gradient[p])
 
 
 @cpu_kernel
-def bias_gradient_cpu(gradient, first, bias_gradient):
-    count = bias_gradient.shape[1]
-    lanes = np.empty((LANES, count), np.float32)
+def bias_gradient_cpu(gradient, first, bias_gradient, columns):
+    lanes = np.empty((LANES, columns), np.float32)
     for p in range(gradient.shape[0]):
-        lanes[:] = ZERO
+        _clear(lanes)
         for b in range(gradient.shape[1]):
-            _add_row(lanes[b % LANES], gradient[p, b, first : first + count])
-        sum_columns_cpu(lanes)
-        bias_gradient[p] = lanes[0]
+            row, total = gradient[p, b, first : first + columns], lanes[b % LANES]
+            for i in range(columns):
+                total[i] += row[i]
+        _write_sums(lanes, bias_gradient[p])
 
 
 RELU_KERNELS = (
     CudaKernel(relu_gradient_kernel, FLAT_ARGUMENTS, BLOCK),
     CudaKernel(relu_gradient_words_kernel, WORD_ARGUMENTS, BLOCK),
 )
-BIAS_KERNEL = CudaKernel(bias_gradient_kernel, (*BIAS_ARGUMENTS, *declare("columns: int64")), BLOCK)
+BIAS_KERNEL = CudaKernel(bias_gradient_kernel, BIAS_ARGUMENTS, BLOCK)
 
 
 def _relu_launches(gradient, output, bias_gradient):
@@ -160,8 +168,8 @@ def _relu_launches(gradient, output, bias_gradient):
     return [Launch(words, (lanes, -(-columns // (2 * COLUMNS))), (*pairs_of, bias_gradient, columns))]
 
 
-def _bias_launches(gradient, first, bias_gradient):
-    lanes, columns = bias_gradient.shape
+def _bias_launches(gradient, first, bias_gradient, columns):
+    lanes = gradient.shape[0]
     return [Launch(BIAS_KERNEL, (lanes, -(-columns // COLUMNS)), (gradient, first, bias_gradient, columns))]
 
 
@@ -189,4 +197,4 @@ def bias_gradient(gradient, first, out) -> None:
     if not 0 <= first <= gradient.shape[-1] - out.shape[-1]:
         columns = f"columns {first} to {first + out.shape[-1]} of {gradient.shape[-1]}"
         raise ArgumentError(f"bias_gradient(first): {columns}")
-    BIAS_GRADIENT(gradient, first, out)
+    BIAS_GRADIENT(gradient, first, out, out.shape[-1])

@@ -6,22 +6,38 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import processes
 import torch
 from rivals import Job, Outcome, rival
 from shapes import Shape
 from timing import torch_rates
 
 import numba_kernels as nk
-from trainer.config import FEATURES, ArmConfig, DataConfig, Machine, Member, NetworkConfig, TrainerConfig, TrialSpec
+from trainer.capture import Step
+from trainer.config import (
+    BUILTIN_GEMS,
+    FEATURES,
+    ArmConfig,
+    DataConfig,
+    GemConfig,
+    Machine,
+    Member,
+    NetworkConfig,
+    TrainerConfig,
+    TrialSpec,
+)
 from trainer.data.source import load_table
 from trainer.pack import Pack, build_pack
 from trainer.step import begin_walks, iterate, update, walk
 
 ENVIRONMENTS = 64
+PROBED = {gem: GemConfig(mode="probe") for gem in BUILTIN_GEMS}
+C51_ONLY = ArmConfig(name="base", features_off=FEATURES)  # C51, double DQN, n-step, Adam, clip, target update
+FULL = ArmConfig(name="base", gems=PROBED)  # every feature of the default configuration
 
 
-def c51_only(shape: Shape, device: str) -> TrialSpec:
-    """The trainer with every other feature off: C51, double DQN, n-step replay, Adam, clip and target update."""
+def spec_of(shape: Shape, device: str, arm: ArmConfig) -> TrialSpec:
+    """The trainer at the sizes of `shape`, all members in one arm."""
     network = NetworkConfig(trunk=shape.trunk, head=shape.head, atoms=shape.atoms, v_max=shape.v_max)
     trainer = TrainerConfig(
         batch_size=shape.batch,
@@ -30,14 +46,13 @@ def c51_only(shape: Shape, device: str) -> TrialSpec:
         n_step=shape.n_step,
         network=network,
     )
-    arm = ArmConfig(name="base", features_off=FEATURES)
     return TrialSpec(
         key="speed-b0",
         config_key="speed",
         data=DataConfig(),
         trainer=trainer,
         arms=(arm,),
-        members=tuple(Member(arm="base", seed=s, fold=s % 2) for s in range(shape.members)),
+        members=tuple(Member(arm=arm.name, seed=s, fold=s % 2) for s in range(shape.members)),
         machine=Machine(device=device),
     )
 
@@ -53,35 +68,58 @@ def filled_pack(shape: Shape, spec: TrialSpec) -> Pack:
     return pack
 
 
-def captured(pack: Pack, step: Callable[[Pack, bool], None]) -> Callable[[], None]:
-    """One step as a graph on CUDA, the step itself elsewhere."""
-    for _ in range(3):
-        step(pack, False)
-    if pack.device.type != "cuda":
-        return lambda: step(pack, False)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step(pack, False)
+def make(
+    shape: Shape, device: torch.device, arm: ArmConfig, step: Step, diagnose: bool = False, captured: bool = True
+) -> Callable[[], None]:
+    """One step of a filled pack, as a graph on CUDA when `captured`."""
+    torch.set_float32_matmul_precision("high")  # TF32
+    with torch.no_grad():
+        nk.warmup(device)
+        pack = filled_pack(shape, spec_of(shape, str(device), arm))
+        for _ in range(3):
+            step(pack, diagnose)
+        if device.type != "cuda" or not captured:
+            return torch.no_grad()(lambda: step(pack, diagnose))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            step(pack, diagnose)
     return graph.replay
 
 
-def rates(job: Job, step: Callable[[Pack, bool], None]) -> Outcome:
-    if job.precision == "tf32":
-        torch.set_float32_matmul_precision("high")
-    with torch.no_grad():
-        nk.warmup(job.device)
-        pack = filled_pack(job.shape, c51_only(job.shape, job.device))
-        call = captured(pack, step)
-        return Outcome(torch_rates(call, job.device, job.shape.members, job.repeats, job.seconds))
+def packed(job: Job, arm: ArmConfig, step: Step, diagnose: bool = False) -> Outcome:
+    call = make(job.shape, torch.device(job.device), arm, step, diagnose)
+    return Outcome(torch_rates(call, job.device, job.shape.members, job.repeats, job.seconds))
 
 
-@rival("ours", precisions=("float32", "tf32"))
+@rival("ours", precisions=("tf32",))
 def ours(job: Job) -> Outcome:
     """One update of every member."""
-    return rates(job, update)
+    return packed(job, C51_ONLY, update)
 
 
-@rival("ours-walking", precisions=("float32", "tf32"))
+@rival("ours-walking", precisions=("tf32",))
 def ours_walking(job: Job) -> Outcome:
     """One update of every member and one bar in each of its 64 market walks, inserted into the replay."""
-    return rates(job, iterate)
+    return packed(job, C51_ONLY, iterate)
+
+
+@rival("full", precisions=("tf32",))
+def full(job: Job) -> Outcome:
+    """The same with every feature of the default configuration."""
+    return packed(job, FULL, iterate)
+
+
+@rival("full-diagnosed", precisions=("tf32",))
+def full_diagnosed(job: Job) -> Outcome:
+    """An iteration that measures all gems and norms; a default epoch has 2 of them in 50."""
+    return packed(job, FULL, iterate, diagnose=True)
+
+
+def full_alone(job: Job, captured: bool) -> Outcome:
+    """The full trainer as separate processes of one member each, which is what separate trials are."""
+    one, how = replace(job.shape, members=1), (FULL, iterate, False, captured)
+    return Outcome(processes.measure(make, one, job.device, how, job.shape.members, job.repeats, job.seconds))
+
+
+rival("full-processes-16-eager", ("tf32",), 16)(lambda job: full_alone(job, captured=False))
+rival("full-processes-16-captured", ("tf32",), 16)(lambda job: full_alone(job, captured=True))

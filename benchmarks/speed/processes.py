@@ -1,4 +1,4 @@
-"""One process a network, all on one GPU: each runs `torch_member` from a common start for a fixed time.
+"""One process a network, all on one GPU: each runs its own step from a common start for a fixed time.
 
 Without the Multi-Process Service the GPU serves their contexts in turns; whether it runs is for the machine to say.
 """
@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from shapes import Shape
 
-Rates: TypeAlias = "Queue[list[float]]"
+Maker: TypeAlias = Callable[..., Callable[[], None]]
 CHUNK = 20  # updates between two waits for the GPU
 WARM_UP = 40
 PATIENCE = 300.0  # seconds for every process to be ready
@@ -35,22 +35,15 @@ def count(step: Callable[[], None], wait: Callable[[], None], seconds: float) ->
 
 
 def _work(
-    shape: Shape,
-    device: str,
-    precision: str,
-    captured: bool,
-    plan: list[float],
-    start: Barrier,
-    out: Queue[list[float]],
+    make: Maker, shape: Shape, device: str, how: tuple, plan: list[float], start: Barrier, out: Queue[list[float]]
 ) -> None:
     import torch
-    from torch_member import make
 
     torch.set_num_threads(1)
     torch.manual_seed(os.getpid())
     wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
     try:
-        step = make(shape, torch.device(device), precision, captured)
+        step = make(shape, torch.device(device), *how)
         for _ in range(WARM_UP):
             step()
         wait()
@@ -65,12 +58,12 @@ def _work(
 
 
 def measure(
-    shape: Shape, device: str, precision: str, captured: bool, processes: int, repeats: int, seconds: float
+    make: Maker, shape: Shape, device: str, how: tuple, processes: int, repeats: int, seconds: float
 ) -> list[float]:
-    """Summed updates per second of all processes, one figure a repeat."""
+    """Summed updates per second of all processes, one figure a repeat; `make(shape, device, *how)` gives a step."""
     context = mp.get_context("spawn")
     start, out = context.Barrier(processes), context.Queue()
-    job = (shape, device, precision, captured, [seconds] * repeats, start, out)
+    job = (make, shape, device, how, [seconds] * repeats, start, out)
     workers = [context.Process(target=_work, args=job) for _ in range(processes)]
     for worker in workers:
         worker.start()

@@ -111,10 +111,10 @@ def torch_captured(job: Job) -> Outcome:
 
 def _processes(job: Job, captured: bool) -> Outcome:
     import processes
+    from torch_member import make
 
-    one = replace(job.shape, members=1)
-    arguments = job.device, job.precision, captured, job.shape.members, job.repeats, job.seconds
-    return Outcome(processes.measure(one, *arguments))
+    one, how = replace(job.shape, members=1), (job.precision, captured)
+    return Outcome(processes.measure(make, one, job.device, how, job.shape.members, job.repeats, job.seconds))
 
 
 def _register_processes(number: int, captured: bool) -> None:

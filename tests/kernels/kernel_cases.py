@@ -90,7 +90,7 @@ def relu_gradient(g, lanes, size):
 
 
 def bias_gradient(g, lanes, size):
-    return [normal(g, lanes, 9 * size, 5 * size), 3, torch.zeros(lanes, 7 * size)[:, : 4 * size]]
+    return [normal(g, lanes, 9 * size, 5 * size), 3, torch.zeros(lanes, 7 * size)[:, : 4 * size], 4 * size]
 
 
 def observe(g, lanes, size):

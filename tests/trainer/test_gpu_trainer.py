@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from trainer.capture import CapturedStep
 from trainer.config import ArmConfig, DataConfig, GemConfig, Machine, Member, TrainerConfig, TrialSpec
 from trainer.data.source import load_table
 from trainer.loop import run_trial
 from trainer.pack import build_pack, load_state, state
 from trainer.reporter import MemoryReporter
+from trainer.session import Session
 from trainer.signals import LEARNING_HEALTH
 from trainer.step import begin_walks, iterate, walk
 
@@ -158,3 +160,52 @@ def test_a_captured_iteration_equals_eager_and_follows_slot_12() -> None:
     assert alphas == pytest.approx(expected)
     for name, tensor in state(eager).items():
         assert torch.equal(tensor, state(graphed)[name]), name
+
+
+def numbers_changed(spec: TrialSpec) -> TrialSpec:
+    """Another trial of the same structure: what a search changes, other seeds and other folds."""
+    changed = spec.trainer.model_copy(update={"learning_rate": 3e-4, "discount": 0.85, "target_rate": 0.05})
+    members = tuple(m.model_copy(update={"seed": m.seed + 5, "fold": 1 - m.fold}) for m in spec.members)
+    return spec.model_copy(update={"trainer": changed, "members": members})
+
+
+def eager(spec: TrialSpec) -> TrialSpec:
+    return spec.model_copy(update={"machine": spec.machine.model_copy(update={"capture": False})})
+
+
+def test_captured_trials_of_one_session_equal_eager_ones_of_their_own() -> None:
+    """Three trials one after the other, 120 iterations each, with diagnostics, schedules on the move and a reset
+    between; the graphs of the first are replayed in all."""
+    first = make_spec("cuda", ("base", "wired", "off-iqn"), epochs=6)
+    session, steps = Session(), []
+    for spec in (first, numbers_changed(first), first):
+        seen, alone = MemoryReporter(), run(eager(spec))
+        run_trial(spec, seen, session=session)
+        steps.append(session.open(spec, session.table(spec.data))[1])
+        assert (rows(seen, "purity/params_sha") == rows(alone, "purity/params_sha")).all()
+        assert (rows(seen, "loss/c51") == rows(alone, "loss/c51"))[1:].all()
+    assert steps[0] is steps[1] is steps[2]
+    assert isinstance(steps[0], CapturedStep)
+
+
+def test_replays_take_no_memory_and_a_reset_little_time() -> None:
+    spec, session = make_spec("cuda"), Session()
+    with torch.no_grad():
+        table = session.table(spec.data)
+        pack, step = session.open(spec, table)
+        begin_walks(pack)
+        for _ in range(15):
+            walk(pack)
+        for _ in range(6):
+            step(pack, True)
+            step(pack, False)
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+        for _ in range(5000):
+            step(pack, False)
+        torch.cuda.synchronize()
+        assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before
+        again, same = session.open(numbers_changed(spec), table)
+        assert same is step
+        assert again.online.params.data_ptr() == pack.online.params.data_ptr()
+        assert torch.cuda.memory_allocated() <= before[0]
