@@ -14,6 +14,7 @@ from . import cuda_target
 from .argument import NUMPY_KINDS, Argument
 from .cache import one_compiler_at_a_time
 
+MOST_BLOCKS = 65535  # of a grid's second and third axis
 REMEMBERED_LAUNCHES = 256  # a training step binds a few dozen; beyond this the memory is emptied, never wrong
 
 
@@ -81,6 +82,10 @@ class Launch:
         """Enqueues the launch on torch's current stream of `device`, where a capturing torch.cuda.graph records it."""
         if 0 in self.grid:
             return
+        if max(self.grid[1:], default=0) > MOST_BLOCKS:
+            raise LaunchError(
+                f"{self.kernel.name}: a grid of {self.grid} blocks; CUDA takes {MOST_BLOCKS} on axes 1 and 2"
+            )
         with _current(device):
             stream = torch.cuda.current_stream(device).cuda_stream
             configured, views = self.kernel.bind(device, self.grid, stream, self.values)

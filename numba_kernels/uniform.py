@@ -23,9 +23,9 @@ _seed_cpu, _output_cpu, _unit_cpu = _on_cpu.stream_seed, _on_cpu.output, _on_cpu
 
 @cuda_kernel(BLOCK)
 def uniform_kernel(key, purpose, step, out):
-    """Grid (P, columns / BLOCK); a thread writes one number. No reduction; 4 bytes written a number."""
-    lane = int32(cuda.blockIdx.x)
-    column = int32(cuda.blockIdx.y) * int32(BLOCK) + int32(cuda.threadIdx.x)
+    """Grid (columns / BLOCK, P): rows of any length; a thread writes one number. 4 bytes written a number."""
+    lane = int32(cuda.blockIdx.y)
+    column = int32(cuda.blockIdx.x) * int32(BLOCK) + int32(cuda.threadIdx.x)
     if column < out.shape[1]:
         seed = _seed_cuda(key[lane], uint64(purpose), step[lane])
         out[lane, column] = _unit_cuda(_output_cuda(seed, uint64(column)))
@@ -45,7 +45,7 @@ KERNEL = CudaKernel(uniform_kernel, ARGUMENTS, BLOCK)
 
 def launches(key, purpose, step, out):
     lanes, columns = out.shape
-    return [Launch(KERNEL, (lanes, -(-columns // BLOCK)), (key, purpose, step, out))]
+    return [Launch(KERNEL, (-(-columns // BLOCK), lanes), (key, purpose, step, out))]
 
 
 OPERATION = Operation("uniform", ARGUMENTS, uniform_cpu, launches, (KERNEL,))

@@ -102,16 +102,19 @@ def entry_gradients(
 def write_row(
     pack: Pack, gem: Gem, gradients: dict[str, torch.Tensor], done: Forwarded, acts: tuple[Activations, Activations]
 ) -> None:
-    """Carry d(gem)/d(activations) at t and t + 1 to the parameters and write the gem's row."""
+    """Carry d(gem)/d(activations) at t and t + 1 to the parameters and write the gem's row.
+
+    The row is cleared first: what only t + 1 reaches is not overwritten by the backward at t, and the second half would
+    add to what an earlier update left there.
+    """
     name, weights, norm = component_name(gem.name), done.online.weights, done.online.norm
     sides = [{k: g for k, g in gradients.items() if k.startswith("next_") == late} for late in (False, True)]
     sides[1] = {k.removeprefix("next_"): g for k, g in sides[1].items()}
     one_hot = pack.market.targets[done.batch.executed]
+    pack.row(name).zero_()
     if sides[0]:
         entries = entry_gradients(sides[0], acts[0], pack.support)
         backward(weights, norm, acts[0], entries, pack.row_views[name], one_hot)
-    else:
-        pack.row(name).zero_()
     if sides[1]:
         second = torch.zeros_like(pack.row(name))
         entries = entry_gradients(sides[1], acts[1], pack.support)

@@ -93,15 +93,24 @@ def rows_of(components: tuple[Component, ...]) -> tuple[str, ...]:
 
 
 def c51_scale(raw_norm: torch.Tensor, signals: Signals) -> torch.Tensor:
-    """min(1, budget * G / |c51|) `[P]`, G being the running mean of the applied norm; 1 until G has a value."""
+    """min(1, budget * G / |c51|) `[P]`, G being the running mean of the applied norm; 1 until G has a value.
+
+    NaN where the gradient is not finite: scaled to 0 it would vanish, and the member train on as if nothing had been.
+    """
     limit = signals["c51_budget"] * signals["applied_norm_ema"]
-    return torch.where((limit > 0) & (raw_norm > limit), limit / raw_norm, torch.ones_like(raw_norm))
+    scale = torch.where((limit > 0) & (raw_norm > limit), limit / raw_norm, torch.ones_like(raw_norm))
+    return torch.where(torch.isfinite(raw_norm), scale, torch.full_like(scale, float("nan")))
 
 
 def cql_scale(raw_norm: torch.Tensor, reference_norm: torch.Tensor, signals: Signals) -> torch.Tensor:
-    """coefficient x min(1, budget x |c51_bs| / |cql|) `[P]`; 0 where the schedule has closed it."""
+    """coefficient x min(1, budget x |c51_bs| / |cql|) `[P]`; 0 where the schedule has closed it.
+
+    NaN where it is open and either norm is not finite: there is no budget to keep to.
+    """
     limit = signals["cql_budget"] * reference_norm
     factor = torch.where(raw_norm > limit, limit / raw_norm, torch.ones_like(raw_norm))
+    known = torch.isfinite(raw_norm) & torch.isfinite(reference_norm)
+    factor = torch.where(known, factor, torch.full_like(factor, float("nan")))
     coefficient = signals["cql_coefficient"]
     return torch.where(coefficient != 0, coefficient * factor, torch.zeros_like(factor))
 

@@ -135,3 +135,8 @@ def test_cql_is_scaled_to_its_budget():
     signals["cql_coefficient"].copy_(torch.tensor([0.1, 0.1, 0.0, 0.1]))
     scale = cql_scale(torch.tensor([0.5, 4.0, float("nan"), 0.0]), torch.full((4,), 2.0), signals)
     assert scale.tolist() == pytest.approx([0.1, 0.1 / 4.0, 0.0, 0.1])
+    inf, nan = float("inf"), float("nan")
+    norms, references = torch.tensor([inf, 4.0, inf, nan]), torch.tensor([2.0, nan, nan, 2.0])
+    broken = cql_scale(norms, references, signals)
+    assert broken.isnan().tolist() == [True, True, False, True]
+    assert broken[2] == 0.0

@@ -1,5 +1,7 @@
 """What a step may and may not change: probing is free, diagnostics are free, the applied gradient is its rows."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -85,6 +87,16 @@ def test_c51_is_scaled_to_its_budget():
     signals["applied_norm_ema"].copy_(torch.tensor([0.0, 3.0, 3.0, 3.0]))
     scale = c51_scale(torch.tensor([100.0, 5.0, 12.0, 0.0]), signals)
     assert scale.tolist() == [1.0, 1.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("norm", [math.inf, math.nan])
+def test_a_gradient_of_c51_that_is_not_finite_is_not_scaled_away(norm):
+    signals = Signals(2, (), torch.device("cpu"))
+    signals["c51_budget"].fill_(2.0)
+    signals["applied_norm_ema"].fill_(3.0)
+    first, second = c51_scale(torch.tensor([norm, 12.0]), signals).tolist()
+    assert math.isnan(first)
+    assert second == 0.5
 
 
 def test_the_running_norm_starts_at_the_first_and_skips_a_broken_one():

@@ -4,11 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_trial import BASE, OFF, rows_differ, run, tiny_spec
+import torch
+from tiny_trial import BASE, OFF, rows_differ, run, started, tiny_spec
 
+from trainer.aux_ops import measure_gems
 from trainer.config import ArmConfig, GemConfig
 from trainer.gems.registry import GemError, load_gem, load_gems
 from trainer.params import SLICES
+from trainer.sources import forward_batch
 
 ZERO = """
 from trainer.gems import Gem
@@ -113,6 +116,33 @@ def test_autograd_copies_of_the_built_in_gems_give_their_numbers(market_file, fo
         for part in SLICES:
             names = f"grad/gem:{copy}/{part}", f"grad/{row}/{part}"
             np.testing.assert_allclose(columns[names[0]], columns[names[1]], rtol=2e-3, atol=1e-6)
+
+
+ONE_BAR_ON = """
+from trainer.gems import Gem
+
+class OneBarOn(Gem):
+    name = "one_bar_on"
+    inputs = ("trunk", "next_direction_q", "next_magnitude_hidden")
+
+    def forward(self, ctx):
+        return sum(getattr(ctx, name).square().mean(2) for name in self.inputs)
+"""
+
+
+def test_a_row_holds_one_update_where_only_the_next_bar_reaches_it(market_file, tmp_path):
+    """The branches are reached at t + 1 alone: measured again on the same batch, nothing may pile up."""
+    (tmp_path / "one_bar_on.py").write_text(ONE_BAR_ON)
+    pack, rows = started(tiny_spec(market_file, arms=(arm("base", tmp_path, OneBarOn="one_bar_on"),))), []
+    with torch.no_grad():
+        done = forward_batch(pack)
+        for _ in range(3):
+            measure_gems(pack, list(pack.gems), done)
+            rows.append(pack.row("gem:one_bar_on").clone())
+    start, stop = pack.layout.slices["direction"]
+    assert rows[0][:, start:stop].count_nonzero() > 0
+    assert torch.equal(rows[0], rows[1])
+    assert torch.equal(rows[0], rows[2])
 
 
 def test_a_wired_user_gem_trains_and_reaches_what_it_names(market_file, folder):
