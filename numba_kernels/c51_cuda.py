@@ -183,7 +183,7 @@ def make_kernel(slots: int) -> Any:
         for s in range(slots):
             i = t + s * LANES
             begin, stop = int32(0), atoms
-            if g > FLATTEST:
+            if g > FLATTEST and first == first:  # a broken return has no window
                 begin = int32(min(max((float32(i - 1) - first) * per_discount - ONE, ZERO), last))
                 stop = int32(min(max((float32(i + 1) - first) * per_discount + ONE, ZERO), last)) + int32(1)
             m = broken + (below if i == 0 else (above if i == atoms - 1 else ZERO))

@@ -38,7 +38,8 @@ def share_out(section: SweepSection) -> Share:
             + ("" if available else ' that torch can use (sweep.device = "auto" falls back to the CPU)')
         )
     by_gpu = int(available / gpus) if gpus >= 1 else available * int(1 / gpus)
-    return Share(Machine(device="cuda", threads=section.threads), gpus, section.concurrent or min(by_cpu, by_gpu))
+    machine = Machine(device="cuda", threads=section.threads, precision=section.precision)
+    return Share(machine, gpus, section.concurrent or min(by_cpu, by_gpu))
 
 
 def cpu_count() -> int:

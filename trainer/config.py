@@ -214,6 +214,7 @@ class Machine(Frozen):
 
     device: str = "cpu"
     threads: Positive = 1
+    precision: Literal["tf32", "float32"] = "tf32"  # of matrix products on CUDA; all else, and the CPU, is float32
     capture: bool = True  # on CUDA: the iteration as one graph; off: launch by launch, for a debugger
 
 

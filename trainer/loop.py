@@ -12,7 +12,7 @@ import numba_kernels as nk
 from trainer import columns as col
 from trainer import snapshots, watchdog
 from trainer.capture import Step
-from trainer.config import TrialSpec
+from trainer.config import Machine, TrialSpec
 from trainer.data.folds import SpanName
 from trainer.data.table import MarketTable
 from trainer.diagnostics import health_line
@@ -37,6 +37,7 @@ def run_trial(
     the same kind of machine.
     """
     torch.set_num_threads(spec.machine.threads)
+    torch.set_float32_matmul_precision(_precision(spec.machine))
     session = session or Session()
     with torch.no_grad():
         nk.warmup(spec.machine.device)
@@ -46,6 +47,11 @@ def run_trial(
             if run_epoch(pack, step, epoch, reporter):
                 return
     reporter.finish({"epochs": spec.trainer.epochs, "members": pack.size, "frozen": _frozen(pack)})
+
+
+def _precision(machine: Machine) -> str:
+    """torch's word for the precision of matrix products; on a CPU "high" could mean bfloat16."""
+    return "high" if machine.device.startswith("cuda") and machine.precision == "tf32" else "highest"
 
 
 def run_epoch(pack: Pack, step: Step, epoch: int, reporter: Reporter) -> bool:

@@ -53,8 +53,9 @@ class Learner:
         everyone = torch.ones_like(left[:, :, :1], dtype=torch.bool)
         return spectral.estimate(weight, left, right, everyone).sigma.flatten()
 
-    def iterate(self) -> None:
-        spectral.iterate(self.weights["w_s2"], self.left, self.right)
+    def iterate(self, alive: torch.Tensor | None = None) -> None:
+        """One power iteration of the members that are `alive` (bool `[P]`), of all by default."""
+        spectral.iterate(self.weights["w_s2"], self.left, self.right, alive)
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,15 @@ def estimate(weight: torch.Tensor, left: torch.Tensor, right: torch.Tensor, on: 
     return SpectralNorm(left, right, sigma.clamp_min(TINY), on)
 
 
-def iterate(weight: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+def iterate(weight: torch.Tensor, left: torch.Tensor, right: torch.Tensor, alive: torch.Tensor | None = None) -> None:
     """One step in place on `left` `[P, 1, rows]` and `right` `[P, 1, columns]` (Miyato et al. 2018, Algorithm 1).
+
+    Members not `alive` (bool `[P]`) keep every bit; None: all are.
 
     Both are rows and both products row times matrix: a product with a column, or with a turned view of one, takes
     another path in a pack of one and rounds differently there.
     """
-    right.copy_(_unit(torch.bmm(left, weight)))
-    left.copy_(_unit(torch.bmm(right, weight.transpose(1, 2))))
+    new_right = _unit(torch.bmm(left, weight))
+    new_left = _unit(torch.bmm(new_right, weight.transpose(1, 2)))
+    for vector, new in ((right, new_right), (left, new_left)):
+        vector.copy_(new if alive is None else torch.where(alive[:, None, None], new, vector))

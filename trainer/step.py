@@ -107,8 +107,8 @@ def graph_adam(pack: Pack, summed: Summed) -> tuple[torch.Tensor, torch.Tensor]:
     moments = pack.first_moment, pack.second_moment
     adam(online.params, target.params, pack.gradient, *moments, pack.signals, pack.counters, factor, alive, pack.used)
     if "spectral_norm" in pack.features:
-        online.iterate()
-        target.iterate()
+        online.iterate(alive)
+        target.iterate(alive)
     if "prioritised_replay" in pack.features:
         update_priorities(pack.replay, summed.done.batch.index, summed.priority, alive)
     pack.counters["updates"].add_(1)

@@ -75,8 +75,8 @@ def test_wiring_changes_parameters() -> None:
 
 def test_first_epochs_agree_with_cpu() -> None:
     """Equal random numbers and equal money; the matrix products round differently, so training drifts apart slowly."""
-    torch.backends.cuda.matmul.allow_tf32 = False
-    cpu, gpu = run(make_spec("cpu")), run(make_spec("cuda"))
+    exact = {"machine": Machine(device="cuda", precision="float32")}
+    cpu, gpu = run(make_spec("cpu")), run(make_spec("cuda").model_copy(update=exact))
     assert (rows(cpu, "purity/params_sha")[0] == rows(gpu, "purity/params_sha")[0]).all()
     np.testing.assert_allclose(rows(gpu, "loss/c51")[1], rows(cpu, "loss/c51")[1], rtol=2e-2)
     np.testing.assert_allclose(rows(gpu, "q_gap")[0], rows(cpu, "q_gap")[0], rtol=1e-3, atol=1e-5)

@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from tiny_trial import rows_differ, run, tiny_spec
+from tiny_trial import rows_differ, run, started, tiny_spec
 
 from trainer import capture
+from trainer.pack import state
 from trainer.sharpe import FLOOR, iqm
+from trainer.step import iterate
 
 MEMBERS = ["base 0 0", "base 1 0", "wired 1 0", "base 2 1"]
 BROKEN = 1
@@ -87,3 +89,23 @@ def test_a_pack_of_broken_members_ends_at_the_floor(market_file):
         seen = run(tiny_spec(market_file, ["base 0 0", "base 1 0"]))
     assert [record.objective for record in seen.records[1:]] == [FLOOR] * 3
     assert len(seen.summary["frozen"]) == 2
+
+
+def test_nothing_of_a_frozen_member_moves(market_file):
+    """Neither its parameters nor what is kept beside them: evaluated again, it is what it was when it broke."""
+    pack = started(tiny_spec(market_file, ["base 0 0", "base 1 0"]))
+    with torch.no_grad():
+        iterate(pack, diagnose=False)
+        pack.first_moment[1, 0] = math.nan
+        pack.gradient[1].fill_(math.nan)
+        pack.online.weights["w_d2"][1, 0, 0] = math.inf
+        iterate(pack, diagnose=False)
+        names = [name for name in state(pack) if name.startswith(("online/", "target/", "adam/"))]
+        before = {name: state(pack)[name].clone() for name in names}
+        for _ in range(3):
+            iterate(pack, diagnose=False)
+    assert pack.counters["frozen_at"].tolist() == [-1, 1]
+    for name in names:
+        same = (before[name][1] == state(pack)[name][1]) | before[name][1].isnan()
+        assert same.all(), name
+        assert not torch.equal(before[name][0], state(pack)[name][0]), name
