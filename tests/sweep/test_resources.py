@@ -38,6 +38,11 @@ def test_as_many_trials_run_as_processors_and_gpus_allow(machine, settings, devi
     assert share_out(SweepSection(**settings)) == Share(Machine(device=device, threads=threads), gpus, concurrent)
 
 
+def test_the_precision_of_products_goes_with_the_gpu(machine):
+    assert share_out(SweepSection(device="cuda", precision="float32")).machine.precision == "float32"
+    assert share_out(SweepSection(device="cuda")).machine.precision == "tf32"
+
+
 def test_a_trial_that_cannot_fit_is_refused(machine):
     with pytest.raises(ConfigError, match="asked for 9 threads a trial; this machine has 8 CPUs"):
         share_out(SweepSection(threads=9))
@@ -77,7 +82,7 @@ PERTURBED = [
     "analysis.redundant_r2=0.5",
     "analysis.spread_quantile=0.5",
 ]
-ELSEWHERE = {"search", "concurrent", "threads", "device", "gpus_per_trial", "max_failures", "storage"}
+ELSEWHERE = {"search", "concurrent", "threads", "device", "precision", "gpus_per_trial", "max_failures", "storage"}
 
 
 @pytest.fixture(scope="module")
