@@ -52,7 +52,7 @@ def action_shares(experiment: Experiment) -> dict[str, float]:
     if not len(rows) or f"act/{ACTIONS[0]}" not in rows.columns:
         return {}
     rows = rows[(rows["arm"] == "base") & (rows["status"] == "ok")]
-    last = rows[rows["epoch"] == rows["epoch"].max()]
+    last = rows[rows["epoch"] == rows.groupby("trial")["epoch"].transform("max")]
     return {name: float(last[f"act/{name}"].mean()) for name in ACTIONS if last[f"act/{name}"].notna().any()}
 
 

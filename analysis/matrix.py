@@ -11,7 +11,7 @@ from analysis.text import ABSENT
 
 LATE = 5  # epochs
 ABOUT = (
-    f"Median norm over base members and the last {LATE} epochs. - : the component cannot reach the slice. n/a: not "
+    f"Median norm over base members and the last {LATE} epochs of each. - : the component cannot reach the slice. n/a: not "
     "measured. 0 exact: it can, and the gradient is exactly zero. c51 and cql are raw, c51_bs and cql_sx what is "
     "applied of them; gem rows are measured, not applied, unless wired."
 )
@@ -52,8 +52,9 @@ def _about_gates(cells: pd.DataFrame, gates: dict[str, str], slices: list[str]) 
 
 
 def late_norms(measured: pd.DataFrame) -> pd.DataFrame:
-    """(component, slice) -> norm, the median of the last epochs, and structural; of rows of `Experiment.gradients`."""
-    last = measured[measured["epoch"] > measured["epoch"].max() - LATE]
+    """(component, slice) -> norm, the median of each trial's last epochs, and structural; of rows of
+    `Experiment.gradients`."""
+    last = measured[measured["epoch"] > measured.groupby("trial")["epoch"].transform("max") - LATE]
     return last.groupby(["component", "slice"], sort=False).agg(
         norm=("norm", "median"), structural=("zero", lambda kinds: bool((kinds == "structural").all()))
     )

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.collapse import GAUGES, alarms, collapse_gauges
-from analysis.health import GATES, health_lines
+from analysis.health import ACTIONS, GATES, action_shares, health_lines
+from analysis.matrix import late_norms
 from trainer.components import FIXED
 
 
@@ -62,3 +63,14 @@ def test_gates_are_those_of_the_registry():
 def test_a_frozen_run_shows_no_gauge():
     frozen = experiment(edge_mass=np.arange(8.0), status=["ok"] * 4 + ["frozen"] * 4)
     assert collapse_gauges(frozen)[0].high == 3.0
+
+
+def test_a_trial_with_fewer_epochs_counts_with_its_own_last_ones():
+    rows = [("short", epoch, 8.0) for epoch in range(3)] + [("long", epoch, 2.0) for epoch in range(30)]
+    frame = pd.DataFrame(rows, columns=["trial", "epoch", "norm"])
+    cells = late_norms(frame.assign(component="c51", slice="trunk", zero="value"))
+    assert cells.loc[("c51", "trunk"), "norm"] == 2.0  # 3 rows of the short trial and 5 of the long one
+    cells = late_norms(frame[frame["epoch"] < 3].assign(component="c51", slice="trunk", zero="value"))
+    assert cells.loc[("c51", "trunk"), "norm"] == 5.0  # three of each
+    shares = action_shares(experiment(**{f"act/{name}": [0.0, 0.0, 0.0, 0.5] * 2 for name in ACTIONS}))
+    assert shares == dict.fromkeys(ACTIONS, 0.5)
