@@ -11,8 +11,8 @@ from analysis.text import ABSENT
 
 LATE = 5  # epochs
 ABOUT = (
-    f"Median norm over base members and the last {LATE} epochs of each. - : the component cannot reach the slice. n/a: not "
-    "measured. 0 exact: it can, and the gradient is exactly zero. c51 and cql are raw, c51_bs and cql_sx what is "
+    f"Median norm over base members and the last {LATE} epochs of each. - : the component cannot reach the slice. n/a: "
+    "not measured. 0 exact: it can, and the gradient is exactly zero. c51 and cql are raw, c51_bs and cql_sx what is "
     "applied of them; gem rows are measured, not applied, unless wired."
 )
 
