@@ -100,7 +100,7 @@ def test_the_display_counts_trials_and_names_the_best(sweep):
     last = [line for line in printed.splitlines() if line.startswith("trials ")][-1]
     assert "0 running" in last
     assert "/6 done" in last
-    assert "best validation IQM" in last
+    assert "leading now: validation IQM" in last
 
 
 def test_a_resume_runs_what_is_left_from_its_checkpoints_and_nothing_twice(sweep):
