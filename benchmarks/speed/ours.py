@@ -72,7 +72,7 @@ def make(
     shape: Shape, device: torch.device, arm: ArmConfig, step: Step, diagnose: bool = False, captured: bool = True
 ) -> Callable[[], None]:
     """One step of a filled pack, as a graph on CUDA when `captured`."""
-    torch.set_float32_matmul_precision("high")  # TF32
+    torch.set_float32_matmul_precision("high" if device.type == "cuda" else "highest")  # TF32
     with torch.no_grad():
         nk.warmup(device)
         pack = filled_pack(shape, spec_of(shape, str(device), arm))
