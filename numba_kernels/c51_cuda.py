@@ -40,72 +40,140 @@ def _highest(x):
     return x
 
 
+@cuda_function
+def _sums_of(x):
+    """Sum over the entries of a thread, in order, then over the 16 threads of its sample."""
+    total = ZERO
+    for s in range(x.size):
+        total += x[s]
+    return _sum(total)
+
+
+@cuda_function
+def _weigh(x):
+    """exp(x - highest) in place; returns the highest entry and the sum."""
+    top = LOWEST
+    for s in range(x.size):
+        top = max(top, x[s])
+    top = _highest(top)
+    for s in range(x.size):
+        x[s] = _exp_cuda(x[s] - top)
+    return top, _sums_of(x)
+
+
+@cuda_function
+def _value_of(x, z):
+    """Expected atom under the logits `x`, which are lost."""
+    _, total = _weigh(x)
+    dot = ZERO
+    for s in range(x.size):
+        dot = fma(x[s], z[s], dot)
+    return _sum(dot) / total
+
+
+@cuda_function
+def _log_normaliser(x, scratch):
+    """log of the sum of exp(x)."""
+    for s in range(x.size):
+        scratch[s] = x[s]
+    top, total = _weigh(scratch)
+    return top + _log_cuda(total)
+
+
+@cuda_function
+def _read(row, offset, value, first, place, action, atoms, count, out):
+    """The action's own logits over `out`, -inf beyond the atoms.
+
+    Indices of this thread's first entries: `value` of the value head, `first` of the branch's first action, `place` of
+    the action's offset. `count` atoms are left from this thread's first one on.
+    """
+    second, third = first + atoms, first + atoms + atoms
+    for s in range(out.size):
+        out[s] = LOWEST
+        if s * LANES < count:
+            k = uint64(s * LANES)
+            d0, d1, d2 = row[first + k], row[second + k], row[third + k]
+            advantage = d1 if action == 1 else (d2 if action == 2 else d0)
+            out[s] = fma(-THIRD, d0 + d1 + d2, row[value + k]) + advantage + offset[place + k]
+
+
+@cuda_function
+def _greedy(row, offset, value, first, place, atoms, count, z, x0, x1, x2):
+    """The branch's action with the largest expected return; the first of equals. Indices as in `_read`."""
+    second, third = first + atoms, first + atoms + atoms
+    for s in range(z.size):
+        x0[s], x1[s], x2[s] = LOWEST, LOWEST, LOWEST
+        if s * LANES < count:
+            k = uint64(s * LANES)
+            d0, d1, d2 = row[first + k], row[second + k], row[third + k]
+            base = fma(-THIRD, d0 + d1 + d2, row[value + k])
+            x0[s] = base + d0 + offset[place + k]
+            x1[s] = base + d1 + offset[place + atoms + k]
+            x2[s] = base + d2 + offset[place + atoms + atoms + k]
+    q0, q1, q2 = _value_of(x0, z), _value_of(x1, z), _value_of(x2, z)
+    best = int32(1) if q1 > q0 else int32(0)
+    return int32(2) if q2 > max(q0, q1) else best
+
+
+@cuda_function
+def _project(direction, magnitude, alone, r, g, atom, atoms, t, shelf, mass, place_of, z, out):
+    """The target over `out`, from the logits `direction` and `magnitude` of the next actions, which are lost. Returns
+    its sum and its entropy.
+
+    `alone`: the next direction is flat, and its distribution stands for both. `shelf` is where this sample's entries
+    of the shared `mass` and `place_of` begin. All threads of the block must call it.
+    """
+    _, sum_d = _weigh(direction)
+    _, sum_m = _weigh(magnitude)
+    share_d = ONE / sum_d if alone else HALF / sum_d
+    share_m = ZERO if alone else HALF / sum_m
+    # where each atom's mass goes on the grid; what leaves it is summed at the ends
+    low, last = atom[uint32(0)], float32(atoms - 1)
+    per_spacing = last / (atom[uint64(atoms - 1)] - low)
+    below, above, mine = ZERO, ZERO, shelf + uint64(t)
+    for s in range(out.size):
+        share = fma(ZERO if alone else magnitude[s], share_m, direction[s] * share_d)
+        where = (fma(g, z[s], r) - low) * per_spacing
+        below += share if where <= ZERO else ZERO
+        above += share if where >= last else ZERO
+        mass[mine + uint64(s * LANES)] = share
+        place_of[mine + uint64(s * LANES)] = where if where > ZERO and where < last else AWAY
+    below, above = _sum(below), _sum(above)
+    broken = (r - r) + (g - g) + (share_d - share_d) + (share_m - share_m)  # 0, or NaN where one is not finite
+    broken += per_spacing - per_spacing
+    cuda.syncthreads()
+    first, per_discount = (fma(g, low, r) - low) * per_spacing, ONE / g
+    total, entropy = ZERO, ZERO
+    for s in range(out.size):
+        i = t + s * LANES
+        begin, stop = int32(0), atoms
+        if g > FLATTEST and first == first:  # a broken return has no window
+            begin = int32(min(max((float32(i - 1) - first) * per_discount - ONE, ZERO), last))
+            stop = int32(min(max((float32(i + 1) - first) * per_discount + ONE, ZERO), last)) + int32(1)
+        m = broken + (below if i == 0 else (above if i == atoms - 1 else ZERO))
+        for j in range(shelf + uint64(begin), shelf + uint64(stop)):
+            m = fma(mass[j], max(ONE - abs(place_of[j] - float32(i)), ZERO), m)
+        m = m if i < atoms else ZERO
+        out[s] = m
+        total += m
+        entropy = fma(-m, _log_cuda(max(m, TINY)), entropy)
+    return _sum(total), _sum(entropy)
+
+
+@cuda_function
+def _pad(gradient, atoms, start_d, start_m, t):
+    """Zeroes the columns of a sample's gradient that belong to no atom."""
+    for i in range(atoms + t, start_d, LANES):
+        gradient[uint32(i)] = ZERO
+    for i in range(ACTIONS * atoms + t, start_m - start_d, LANES):
+        gradient[uint32(start_d + i)] = ZERO
+        gradient[uint32(start_m + i)] = ZERO
+
+
 def make_kernel(slots: int) -> Any:
     """The kernel for up to 16 * slots atoms: a thread keeps `slots` atoms of each row in registers."""
     width = slots * LANES
     shelves = SAMPLES * width
-
-    @cuda_function
-    def sums_of(x):
-        """Sum over the entries of a thread, in order, then over the 16 threads of its sample by the halving tree."""
-        total = ZERO
-        for s in range(slots):
-            total += x[s]
-        return _sum(total)
-
-    @cuda_function
-    def highest_of(x):
-        top = LOWEST
-        for s in range(slots):
-            top = max(top, x[s])
-        return _highest(top)
-
-    @cuda_function
-    def read(row, offset, value, first, place, action, atoms, count, out):
-        """The action's own logits over `out`, -inf beyond the atoms. Indices of this thread's first entries: `value` of
-        the value head, `first` of the branch's first action, `place` of the action's offset."""
-        second, third = first + atoms, first + atoms + atoms
-        for s in range(slots):
-            out[s] = LOWEST
-            if s * LANES < count:
-                k = uint64(s * LANES)
-                d0, d1, d2 = row[first + k], row[second + k], row[third + k]
-                advantage = d1 if action == 1 else (d2 if action == 2 else d0)
-                out[s] = fma(-THIRD, d0 + d1 + d2, row[value + k]) + advantage + offset[place + k]
-
-    @cuda_function
-    def weigh(x):
-        """exp(x - highest) in place; returns the highest entry and the sum."""
-        top = highest_of(x)
-        for s in range(slots):
-            x[s] = _exp_cuda(x[s] - top)
-        return top, sums_of(x)
-
-    @cuda_function
-    def value_of(x, z):
-        """Expected atom under the logits `x`, which are lost."""
-        _, total = weigh(x)
-        dot = ZERO
-        for s in range(slots):
-            dot = fma(x[s], z[s], dot)
-        return _sum(dot) / total
-
-    @cuda_function
-    def greedy(row, offset, value, first, place, atoms, count, z, x0, x1, x2):
-        """The branch's action with the largest expected return; the first of equals."""
-        second, third = first + atoms, first + atoms + atoms
-        for s in range(slots):
-            x0[s], x1[s], x2[s] = LOWEST, LOWEST, LOWEST
-            if s * LANES < count:
-                k = uint64(s * LANES)
-                d0, d1, d2 = row[first + k], row[second + k], row[third + k]
-                base = fma(-THIRD, d0 + d1 + d2, row[value + k])
-                x0[s] = base + d0 + offset[place + k]
-                x1[s] = base + d1 + offset[place + atoms + k]
-                x2[s] = base + d2 + offset[place + atoms + atoms + k]
-        q0, q1, q2 = value_of(x0, z), value_of(x1, z), value_of(x2, z)
-        best = int32(1) if q1 > q0 else int32(0)
-        return int32(2) if q2 > max(q0, q1) else best
 
     @cuda_kernel(BLOCK)
     def c51_kernel(
@@ -129,94 +197,49 @@ def make_kernel(slots: int) -> Any:
 
         3 W floats read and W written a sample: 6.1 KB with 51 atoms.
         """
-        mass = cuda.shared.array(shelves, float32)
-        place_of = cuda.shared.array(shelves, float32)
+        mass, place_of = cuda.shared.array(shelves, float32), cuda.shared.array(shelves, float32)
         x0, x1 = cuda.local.array(slots, float32), cuda.local.array(slots, float32)
         x2, z = cuda.local.array(slots, float32), cuda.local.array(slots, float32)
         p, thread = uint32(cuda.blockIdx.x), int32(cuda.threadIdx.x)
-        t, sample_of_block, batch = thread % LANES, thread // LANES, int32(valued.shape[1])
-        b = int32(cuda.blockIdx.y) * int32(SAMPLES) + sample_of_block
+        t, place, batch = thread % LANES, thread // LANES, int32(valued.shape[1])
+        b = int32(cuda.blockIdx.y) * int32(SAMPLES) + place
         inside = b < batch
         b = min(b, batch - int32(1))  # all threads take part in the exchanges between them
-        atoms = int32(support.shape[1])
+        atoms, shelf = int32(support.shape[1]), uint64(place * width)
         start_d = (atoms + ALIGN - 1) // ALIGN * ALIGN
         start_m = start_d + (ACTIONS * atoms + ALIGN - 1) // ALIGN * ALIGN
         # unsigned indices: a signed one would be tested for a count from the end at every access
-        wide, count = uint64(atoms), atoms - t
+        wide, count, own_b = uint64(atoms), atoms - t, uint32(b)
         at, at_d, at_m = uint64(t), uint64(start_d + t), uint64(start_m + t)
-        at_magnitudes, mine = uint64(ACTIONS * atoms + t), uint64(sample_of_block * width + t)
-        present, following = online[p, uint32(b)], online[p, uint32(batch + b)]
-        target_row, gradient = valued[p, uint32(b)], d_streams[p, uint32(b)]
-        own, others, atom = online_offset[p], valued_offset[p], support[p]
+        at_magnitudes = uint64(ACTIONS * atoms + t)
+        present, following, target_row = online[p, own_b], online[p, uint32(batch + b)], valued[p, own_b]
+        own, others, atom, gradient = online_offset[p], valued_offset[p], support[p], d_streams[p, own_b]
         for s in range(slots):
             z[s] = atom[uint64(min(t + s * LANES, atoms - 1))]
 
         # double DQN: the online network chooses, the target network evaluates
-        after_d = greedy(following, own, at, at_d, at, wide, count, z, x0, x1, x2)
-        after_m = greedy(following, own, at, at_m, at_magnitudes, wide, count, z, x0, x1, x2)
-        read(target_row, others, at, at_d, at + uint64(after_d) * wide, after_d, wide, count, x0)
-        read(target_row, others, at, at_m, at_magnitudes + uint64(after_m) * wide, after_m, wide, count, x1)
-        _, sum_d = weigh(x0)
-        _, sum_m = weigh(x1)
-        alone = after_d == FLAT
-        share_d = ONE / sum_d if alone else HALF / sum_d
-        share_m = ZERO if alone else HALF / sum_m
-
-        # where each atom's mass goes on the grid; what leaves it is summed at the ends
-        low, last = atom[uint32(0)], float32(atoms - 1)
-        per_spacing = last / (atom[uint64(atoms - 1)] - low)
-        r, g = reward[p, uint32(b)], discount[p, uint32(b)]
-        below, above = ZERO, ZERO
-        for s in range(slots):
-            share = fma(ZERO if alone else x1[s], share_m, x0[s] * share_d)
-            where = (fma(g, z[s], r) - low) * per_spacing
-            below += share if where <= ZERO else ZERO
-            above += share if where >= last else ZERO
-            mass[mine + uint64(s * LANES)] = share
-            place_of[mine + uint64(s * LANES)] = where if where > ZERO and where < last else AWAY
-        below, above = _sum(below), _sum(above)
-        broken = (r - r) + (g - g) + (share_d - share_d) + (share_m - share_m)  # 0, or NaN where one is not finite
-        broken += per_spacing - per_spacing
-        cuda.syncthreads()
-        first, per_discount = (fma(g, low, r) - low) * per_spacing, ONE / g
-        total_m, entropy, shelf = ZERO, ZERO, uint64(sample_of_block * width)
-        for s in range(slots):
-            i = t + s * LANES
-            begin, stop = int32(0), atoms
-            if g > FLATTEST and first == first:  # a broken return has no window
-                begin = int32(min(max((float32(i - 1) - first) * per_discount - ONE, ZERO), last))
-                stop = int32(min(max((float32(i + 1) - first) * per_discount + ONE, ZERO), last)) + int32(1)
-            m = broken + (below if i == 0 else (above if i == atoms - 1 else ZERO))
-            for j in range(shelf + uint64(begin), shelf + uint64(stop)):
-                m = fma(mass[j], max(ONE - abs(place_of[j] - float32(i)), ZERO), m)
-            m = m if i < atoms else ZERO
-            x2[s] = m
-            total_m += m
-            entropy = fma(-m, _log_cuda(max(m, TINY)), entropy)
-        total_m, entropy = _sum(total_m), _sum(entropy)
+        after_d = _greedy(following, own, at, at_d, at, wide, count, z, x0, x1, x2)
+        after_m = _greedy(following, own, at, at_m, at_magnitudes, wide, count, z, x0, x1, x2)
+        _read(target_row, others, at, at_d, at + uint64(after_d) * wide, after_d, wide, count, x0)
+        _read(target_row, others, at, at_m, at_magnitudes + uint64(after_m) * wide, after_m, wide, count, x1)
+        r, g, alone = reward[p, own_b], discount[p, own_b], after_d == FLAT
+        total, entropy = _project(x0, x1, alone, r, g, atom, atoms, t, shelf, mass, place_of, z, x2)
 
         # cross-entropy of the taken actions, and its gradient through the dueling sum
-        taken_d, taken_m = int32(direction[p, uint32(b)]), int32(magnitude[p, uint32(b)])
+        taken_d, taken_m = int32(direction[p, own_b]), int32(magnitude[p, own_b])
         flat = taken_d == FLAT
-        read(present, own, at, at_d, at + uint64(taken_d) * wide, taken_d, wide, count, x0)
-        read(present, own, at, at_m, at_magnitudes + uint64(taken_m) * wide, taken_m, wide, count, x1)
-        for s in range(slots):
-            z[s] = x0[s]
-        top, total = weigh(z)
-        norm_d = top + _log_cuda(total)
-        for s in range(slots):
-            z[s] = x1[s]
-        top, total = weigh(z)
-        norm_m = top + _log_cuda(total)
-        share = HALF / float32(batch) * weight[p, uint32(b)]
+        _read(present, own, at, at_d, at + uint64(taken_d) * wide, taken_d, wide, count, x0)
+        _read(present, own, at, at_m, at_magnitudes + uint64(taken_m) * wide, taken_m, wide, count, x1)
+        norm_d, norm_m = _log_normaliser(x0, z), _log_normaliser(x1, z)
+        share = HALF / float32(batch) * weight[p, own_b]
         loss_d, loss_m = ZERO, ZERO
         for s in range(slots):
             m = x2[s]
             if s * LANES < count:
                 log_d, log_m = x0[s] - norm_d, x1[s] - norm_m
                 loss_d, loss_m = fma(-m, log_d, loss_d), fma(-m, log_m, loss_m)
-                error_d = fma(_exp_cuda(log_d), total_m, -m)
-                error_m = ZERO if flat else fma(_exp_cuda(log_m), total_m, -m)
+                error_d = fma(_exp_cuda(log_d), total, -m)
+                error_m = ZERO if flat else fma(_exp_cuda(log_m), total, -m)
                 grad_d, grad_m = error_d * share, error_m * share
                 if inside:
                     k = uint64(s * LANES)
@@ -226,20 +249,15 @@ def make_kernel(slots: int) -> Any:
                         gradient[at_d + column] = fma(-THIRD, grad_d, grad_d if a == taken_d else ZERO)
                         gradient[at_m + column] = fma(-THIRD, grad_m, grad_m if a == taken_m else ZERO)
         if inside:
-            for i in range(atoms + t, start_d, LANES):
-                gradient[uint32(i)] = ZERO
-            for i in range(ACTIONS * atoms + t, start_m - start_d, LANES):
-                gradient[uint32(start_d + i)] = ZERO
-                gradient[uint32(start_m + i)] = ZERO
+            _pad(gradient, atoms, start_d, start_m, t)
         loss_d, loss_m = _sum(loss_d), _sum(loss_m)
         if inside and t == 0:
             loss_m = ZERO if flat else loss_m
-            sample[p, uint32(b)] = HALF * (loss_d + loss_m)
+            sample[p, own_b] = HALF * (loss_d + loss_m)
             gain_d, gain_m = loss_d - entropy, loss_m - entropy
             gain_d, gain_m = ZERO if gain_d < ZERO else gain_d, ZERO if flat or gain_m < ZERO else gain_m
-            priority[p, uint32(b)] = gain_d + gain_m
-            next_direction[p, uint32(b)] = after_d
-            next_magnitude[p, uint32(b)] = after_m
+            priority[p, own_b] = gain_d + gain_m
+            next_direction[p, own_b], next_magnitude[p, own_b] = after_d, after_m
 
     c51_kernel.py_func.__name__ = f"c51_{width}_atoms_kernel"
     return c51_kernel
