@@ -11,7 +11,7 @@ from .adam_step import adam_step
 from .argument import ArgumentError
 from .bias_relu import bias_relu
 from .branch_independence import branch_independence
-from .c51 import c51, stream_width
+from .c51 import c51
 from .distill_saxpy import distill_saxpy
 from .evaluation_scan import evaluation_scan
 from .lane_mean import lane_mean
@@ -52,7 +52,6 @@ __all__ = [
     "saxpy",
     "scaled",
     "slice_norms",
-    "stream_width",
     "temporal_consistency",
     "uniform",
     "warmup",

@@ -21,8 +21,6 @@ ARGUMENTS = declare(
     "gradient: float32[P, T], coefficients: float32[P, 7], alive: int32[P], params: float32[P, T], "
     "first: float32[P, T], second: float32[P, T], target: float32[P, T], count: int64"
 )
-
-
 WORDS = tuple(dataclasses.replace(a, kind="int64", sizes=("P", "H")) if a.sizes == ("P", "T") else a for a in ARGUMENTS)
 
 _on_cuda = for_cuda(pairs)

@@ -76,6 +76,11 @@ def declare(text: str) -> tuple[Argument, ...]:
     )
 
 
+def lanes_apart(tensor: torch.Tensor) -> int:
+    """Entries from one lane of a strided argument to the next; of a single lane, whose stride says nothing, its own."""
+    return tensor.stride(0) if tensor.shape[0] > 1 else tensor.numel()
+
+
 def prefix(count: int | None, row: torch.Tensor) -> int:
     """How many entries of the rows `row` `[P, T]` are meant; kernels take them two at a time.
 

@@ -19,14 +19,10 @@ ARGUMENTS = declare(
 )
 
 
-def padded(columns: int) -> int:
-    """Columns that a head's outputs take up."""
-    return -(-columns // ALIGN) * ALIGN
-
-
 def stream_width(atoms: int) -> int:
-    """Columns of the value, direction and magnitude outputs side by side."""
-    return padded(atoms) + 2 * padded(ACTIONS * atoms)
+    """Columns of the value, direction and magnitude outputs side by side, each padded to a multiple of 32."""
+    value, branch = (-(-columns // ALIGN) * ALIGN for columns in (atoms, ACTIONS * atoms))
+    return value + 2 * branch
 
 
 FLAT_ARGUMENTS = tuple(dataclasses.replace(a, sizes=("P", "M")) if a.name.endswith("_offset") else a for a in ARGUMENTS)

@@ -11,7 +11,7 @@ import torch
 from numba.core import types
 
 from . import cuda_target
-from .argument import NUMPY_KINDS, Argument
+from .argument import NUMPY_KINDS, Argument, lanes_apart
 from .cache import one_compiler_at_a_time
 
 MOST_BLOCKS = 65535  # of a grid's second and third axis
@@ -99,7 +99,7 @@ def _identity(value: Any) -> Any:
 def _view(argument: Argument, value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    shape = (value.shape[0], value.stride(0)) if argument.strided else tuple(value.shape)
+    shape = (value.shape[0], lanes_apart(value)) if argument.strided else tuple(value.shape)
     return cuda_target.view(value.data_ptr(), shape, NUMPY_KINDS[argument.kind])
 
 

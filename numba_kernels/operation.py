@@ -13,7 +13,7 @@ import torch
 from numba.core import types
 from numpy.lib.stride_tricks import as_strided
 
-from .argument import TORCH_TYPES, Argument, ArgumentError, check_shapes, check_tensors
+from .argument import TORCH_TYPES, Argument, ArgumentError, check_shapes, check_tensors, lanes_apart
 from .cache import one_compiler_at_a_time
 from .launch import CudaKernel, Launch
 
@@ -104,7 +104,7 @@ class Operation:
         for i in self._unsigned:
             arrays[i] = arrays[i].view(np.uint64)
         for i in self._strided:
-            apart = values[i].stride(0)
+            apart = lanes_apart(values[i])
             strides = (apart * arrays[i].itemsize, arrays[i].itemsize)
             arrays[i] = as_strided(arrays[i], (len(arrays[i]), apart), strides)
         return arrays

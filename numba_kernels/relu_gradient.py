@@ -181,9 +181,8 @@ def relu_gradient(gradient, output, bias_gradient) -> None:
     """gradient = 0 where output <= 0, in place; bias_gradient[p, n] = sum_b gradient[p, b, n] afterwards.
 
     gradient, output (of the ReLU): float32[P, B, N]; bias_gradient: float32[P, N]; the lanes of the last two may lie
-    apart. By
-    selection: an infinite gradient at a closed unit becomes 0. Sums run over 16 strided lanes of samples, then a
-    halving tree. Same bits on every backend.
+    apart. By selection: an infinite gradient at a closed unit becomes 0. Sums run over 16 strided lanes of samples,
+    then a halving tree. Same bits on every backend.
     """
     RELU_GRADIENT(gradient, output, bias_gradient)
 

@@ -15,8 +15,6 @@ from .operation import Operation
 
 BLOCK, DEPTH = 256, 2
 ARGUMENTS = declare("out: float32[P, T], coefficient: float32[P], x: float32[P, T], count: int64")
-
-
 WORDS = declare("out: int64[P, H], coefficient: float32[P], x: int64[P, H], words: int64")
 
 _on_cuda = for_cuda(pairs)

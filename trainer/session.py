@@ -13,15 +13,16 @@ from typing import Any
 import torch
 
 from trainer.capture import Step, make_step
-from trainer.config import ArmConfig, DataConfig, TrialSpec
+from trainer.config import DataConfig, TrialSpec
 from trainer.data.source import load_table
 from trainer.data.table import MarketTable
 from trainer.pack import Pack, build_pack, reset_pack
 from trainer.signals import SLOTS
 
 # What the step never sees: read by the host between iterations, or once when a pack is filled.
-HOST_ONLY = ("epochs", "updates_per_epoch", "diagnostics_per_epoch", "score_epochs", "market")
-OUTSIDE = (*HOST_ONLY, "network.v_max", "network.noise_sigma", "ensemble.mask_probability")
+HOST_ONLY = {"epochs", "updates_per_epoch", "diagnostics_per_epoch", "score_epochs"}
+OUTSIDE = HOST_ONLY | {"network.v_max", "network.noise_sigma", "ensemble.mask_probability"}
+COSTS = "market."  # a table of the pack
 SLOTTED = {slot.source or slot.name for slot in SLOTS if slot.writer == "config"}
 
 
@@ -32,15 +33,13 @@ def structure(spec: TrialSpec) -> dict[str, Any]:
     launched at all.
     """
     values = dict(_leaves(spec.trainer.model_dump(), ""))
-    baked = {p: v for p, v in values.items() if p not in SLOTTED and not p.startswith(OUTSIDE)}
+    baked = {p: v for p, v in values.items() if p not in SLOTTED | OUTSIDE and not p.startswith(COSTS)}
     arms = {arm.name: arm for arm in spec.arms}
-    used = [(sorted((n, g.mode) for n, g in a.gems.items()), sorted(a.features_off)) for a in _arms_of(spec, arms)]
+    # gems in their order: it is the order of their slots, rows and additions
+    parts = {n: ([(g, s.mode) for g, s in arm.gems.items()], sorted(arm.features_off)) for n, arm in arms.items()}
+    used = [parts[member.arm] for member in spec.members]
     off = {path for path in SLOTTED if values[path] == 0}
     return {"baked": baked, "members": used, "off": off, "machine": spec.machine.model_dump()}
-
-
-def _arms_of(spec: TrialSpec, arms: dict[str, ArmConfig]) -> list[ArmConfig]:
-    return [arms[member.arm] for member in spec.members]
 
 
 def _leaves(tree: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

@@ -81,9 +81,21 @@ def test_a_reset_pack_is_a_new_pack(market_file):
         lambda s: {"members": s.members[::-1]},
         lambda s: {"arms": (BASE, OFF, WIRED.model_copy(update={"features_off": ("iqn",)}))},
         lambda s: {"arms": (BASE, OFF, WIRED.model_copy(update={"gems": {"g10_temporal": GemConfig(mode="wired")}}))},
+        lambda s: {"arms": (BASE.model_copy(update={"gems": dict(reversed(BASE.gems.items()))}), OFF, WIRED)},
         lambda s: {"machine": s.machine.model_copy(update={"capture": False})},
     ],
-    ids=["n_step", "batch", "kappa", "a feature off", "fewer members", "other order", "arm", "gems", "machine"],
+    ids=[
+        "n_step",
+        "batch",
+        "kappa",
+        "a feature off",
+        "fewer members",
+        "other order",
+        "arm",
+        "gems",
+        "order of gems",
+        "machine",
+    ],
 )
 def test_what_is_baked_in_gets_a_new_pack(market_file, change):
     spec = tiny_spec(market_file, TINY_MEMBERS)
