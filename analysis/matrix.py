@@ -34,10 +34,10 @@ def norm_matrix(experiment: Experiment) -> list[Markup]:
         for name in components
     ]
     norms = table([Column("component", "text"), *(Column(part, "n") for part in slices)], rows)
-    return [norms, element("p", ABOUT + _about_gates(cells, gates, slices), class_="muted")]
+    return [norms, element("p", ABOUT + about_gates(cells, gates, slices), class_="muted")]
 
 
-def _about_gates(cells: pd.DataFrame, gates: dict[str, str], slices: list[str]) -> str:
+def about_gates(cells: pd.DataFrame, gates: dict[str, str], slices: list[str]) -> str:
     """Which components are shut, and which were until their gate closed."""
     shut: list[str] = []
     former: list[str] = []

@@ -10,7 +10,7 @@ from rich.console import Console
 from synthetic_experiment import TIMELINE, plan_of, specs, write_experiment, write_trial
 
 import analysis
-from analysis.matrix import norm_text
+from analysis.matrix import about_gates, norm_text
 from analysis.page import Markup, element, safe
 from analysis.text import duration, mean_and_sd, percent, plain, setting, signed, signed_interval
 from trainer.record import write_plan, write_timeline
@@ -133,6 +133,16 @@ def test_the_dash_is_for_what_cannot_be_and_nothing_else():
     for absent in (percent, signed, plain, duration):
         assert absent(float("nan")) == "n/a"
     assert mean_and_sd(float("nan"), 1.0) == signed_interval(float("nan"), 1.0) == "n/a"
+
+
+def test_a_component_closed_at_the_end_is_told_from_one_that_was_shut_throughout():
+    index = pd.MultiIndex.from_product([["cql_sx", "distill", "c51"], ["trunk"]])
+    cells = pd.DataFrame({"norm": [3e-5, 0.0, 0.5], "structural": False}, index=index)
+    text = about_gates(cells, {"cql_sx": "cql_coefficient", "distill": "distill_alpha", "c51": ""}, ["trunk"])
+    shut, former = text.split(" Closed at the last epoch")
+    assert "(distill by distill_alpha)" in shut
+    assert former.endswith("of the epochs before: cql_sx by cql_coefficient.")
+    assert about_gates(cells, {"c51": ""}, ["trunk"]) == ""
 
 
 def recorded(folder, change):

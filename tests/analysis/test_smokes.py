@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.purity import Purity
-from analysis.smokes import APPLIED, PRESENT, SLICES, SMOKES, Finding, findings, outcome
+from analysis.smokes import APPLIED, PRESENT, QUESTIONS, SLICES, SMOKES, Finding, findings, outcome
 from trainer.config import BUILTIN_GEMS
 from trainer.record import RecordError
 
@@ -194,3 +194,8 @@ GOOD, BAD = Finding(True, 1.0, 0.0, ""), Finding(False, 0.0, 0.0, "")
 )
 def test_old_and_new_failures_differ(now, before, word):
     assert outcome(now, before) == word
+
+
+def test_every_smoke_says_what_it_asks_and_which_way_its_limit_runs():
+    assert list(QUESTIONS) == list(SMOKES)
+    assert {sense for _, sense in QUESTIONS.values()} <= {"at least", "at most", "above"}

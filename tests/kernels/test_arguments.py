@@ -4,7 +4,8 @@ import pytest
 import torch
 from kernel_cases import BY_NAME, arguments
 
-from numba_kernels import ArgumentError
+from numba_kernels import ArgumentError, LaunchError
+from numba_kernels.launch import Launch
 
 X, ACTIVE, GRAD = 0, 2, 4  # places among the arguments of branch_independence
 
@@ -69,3 +70,33 @@ def test_shapes_are_checked_again_after_a_good_call():
 @pytest.mark.parametrize("name", BY_NAME)
 def test_no_lanes_is_no_work(name):
     BY_NAME[name](*arguments(name, lanes=0))
+
+
+def test_a_grid_that_cuda_does_not_take_is_refused_before_the_gpu_is_touched():
+    operation, values = BY_NAME["lane_mean"], arguments("lane_mean")
+    with pytest.raises(LaunchError, match=r"lane_mean_kernel: a grid of \(1, 65536\) blocks; CUDA takes 65535"):
+        Launch(operation.kernels[0], (1, 65536), tuple(values)).run(0)
+
+
+def test_rows_of_random_numbers_may_be_of_any_length():
+    key = torch.zeros(2, dtype=torch.int64)
+    (launch,) = BY_NAME["uniform"].launches(key, 3, key, torch.empty(2, 10_000_000, device="meta"))
+    assert launch.grid[0] * launch.kernel.block >= 10_000_000
+    assert max(launch.grid[1:]) <= 2
+
+
+def test_a_lone_lane_may_have_any_stride():
+    """Its stride says nothing: torch calls a single row contiguous whatever it is."""
+    x, lane = torch.randn(1, 3, 4), torch.randn(4, 1).t()
+    assert lane.stride(0) == 1
+    expected = (x + lane[:, None]).relu()
+    BY_NAME["bias_relu"](x, lane)
+    assert torch.equal(x, expected)
+    gradient, output, sums = torch.ones(1, 3, 4), torch.randn(3, 4, 1).permute(2, 0, 1), torch.zeros(1, 4)
+    BY_NAME["relu_gradient"](gradient, output, sums)
+    assert torch.equal(sums[0], (output[0] > 0).float().sum(0))
+
+
+def test_lanes_that_are_not_contiguous_in_themselves_are_refused():
+    with pytest.raises(ArgumentError, match=r"bias_relu\(bias\): its lanes are not contiguous in themselves"):
+        BY_NAME["bias_relu"](torch.zeros(2, 3, 4), torch.zeros(2, 8)[:, ::2])

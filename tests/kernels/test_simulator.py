@@ -113,3 +113,66 @@ def test_barriers_order_writes_and_reads():
     kernel = CudaKernel(cuda.jit(reverse), declare("values: float32[N], out: float32[N]"), BLOCK)
     simulate([Launch(kernel, (1, 1), (values, out))], seed=5)
     assert out.tolist() == values.flip(0).tolist()
+
+
+def test_an_exchange_hands_values_across_the_block():
+    def total(values, out):
+        x = values[cuda.threadIdx.x]
+        for step in (4, 2, 1):
+            x += cuda.shfl_xor_sync(0xFFFFFFFF, x, step)
+        out[cuda.threadIdx.x] = x
+
+    values, out = torch.arange(8.0), torch.zeros(8)
+    kernel = CudaKernel(cuda.jit(total), declare("values: float32[N], out: float32[N]"), BLOCK)
+    simulate([Launch(kernel, (1, 1), (values, out))], seed=6)
+    assert out.tolist() == [28.0] * 8
+
+
+def test_an_exchange_orders_no_memory():
+    def neighbour(out):
+        shared = cuda.shared.array(BLOCK, float32)
+        shared[cuda.threadIdx.x] = out[cuda.threadIdx.x]
+        cuda.shfl_xor_sync(0xFFFFFFFF, 1.0, 1)
+        out[cuda.threadIdx.x] = shared[(cuda.threadIdx.x + 1) % BLOCK]
+
+    assert "race" in fault_of(neighbour, torch.zeros(BLOCK))
+
+
+def test_an_exchange_beside_a_barrier():
+    def parted(out):
+        if cuda.threadIdx.x > 2:
+            cuda.syncthreads()
+        else:
+            cuda.shfl_xor_sync(0xFFFFFFFF, 1.0, 1)
+        out[cuda.threadIdx.x] = 1.0
+
+    assert "some threads wait at a barrier, others at an exchange" in fault_of(parted, torch.zeros(BLOCK))
+
+
+def test_a_local_array_is_unwritten_at_first_and_each_threads_own():
+    def unwritten(out):
+        own = cuda.local.array(2, float32)
+        own[0] = 1.0
+        out[cuda.threadIdx.x] = own[1]
+
+    assert "local array[1] is read" in fault_of(unwritten, torch.zeros(BLOCK))
+
+    def squares(out):
+        own = cuda.local.array(2, float32)
+        own[0] = float32(cuda.threadIdx.x)
+        own[1] = own[0] * own[0]
+        out[cuda.threadIdx.x] = own[1]
+
+    out = torch.zeros(BLOCK)
+    simulate([Launch(CudaKernel(cuda.jit(squares), declare("out: float32[N]"), BLOCK), (1, 1), (out,))], seed=7)
+    assert out.tolist() == [float(t * t) for t in range(BLOCK)]
+
+
+def test_a_part_of_an_array_is_watched_like_the_whole():
+    def beyond(out):
+        row = out[0]
+        row[cuda.threadIdx.x + 1] = 1.0
+
+    kernel = CudaKernel(cuda.jit(beyond), declare("out: float32[P, N]"), BLOCK)
+    with pytest.raises(KernelFault, match=r"outside its shape \[1, 8\]"):
+        simulate([Launch(kernel, (1, 1), (torch.zeros(1, BLOCK),))], seed=8)

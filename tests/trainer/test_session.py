@@ -123,3 +123,23 @@ def test_trials_of_one_session_equal_trials_of_their_own(market_file):
             assert all(
                 np.array_equal(a.columns[name], b.columns[name], equal_nan=name.startswith("eval")) for a, b in pairs
             )
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "expected"),
+    [("cuda", "tf32", "high"), ("cuda", "float32", "highest"), ("cpu", "tf32", "highest"), ("cuda:1", "tf32", "high")],
+)
+def test_the_stated_precision_is_that_of_the_products(market_file, monkeypatch, device, precision, expected):
+    """Set before anything is computed; on a CPU products are float32 whatever is asked of a GPU."""
+    said = []
+
+    def stop(word):
+        said.append(word)
+        raise InterruptedError
+
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", stop)
+    spec = tiny_spec(market_file)
+    machine = spec.machine.model_copy(update={"device": device, "precision": precision})
+    with pytest.raises(InterruptedError):
+        run_trial(spec.model_copy(update={"machine": machine}), MemoryReporter())
+    assert said == [expected]

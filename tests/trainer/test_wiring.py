@@ -187,6 +187,14 @@ def test_the_verb_prints_the_page_or_the_tables(monkeypatch, capsys, user_gem):
     assert "gem:spread" in out
 
 
+def test_nothing_is_folded_where_no_terminal_is(monkeypatch, capsys):
+    """A pipe has no width: every place of the page stands whole on its line, to be searched for."""
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = gemsweep(monkeypatch, capsys, "wiring")
+    for line in read_wiring().lines:
+        assert any(line.place in shown for shown in out.splitlines()), line.place
+
+
 def test_the_verb_refuses_in_one_line(monkeypatch, capsys, tmp_path):
     for gem, named in ((f"{tmp_path / 'gone.py'}:Gone", "there is no file"), ("gone", "give a built-in name")):
         code, out, err = gemsweep(monkeypatch, capsys, "wiring", "--gem", gem)
