@@ -7,12 +7,19 @@ them.
 """
 
 from .account import exposure as _exposure
+from .action_offsets import action_offsets
 from .adam_step import adam_step
+from .anneal import anneal
 from .argument import ArgumentError
 from .bias_relu import bias_relu
 from .branch_independence import branch_independence
+from .budget import budget
 from .c51 import c51
+from .clip import COLUMNS as CLIP_COLUMNS
+from .clip import SLOTS as CLIP_SLOTS
+from .clip import clip
 from .distill_saxpy import distill_saxpy
+from .draw_evenly import draw_evenly
 from .evaluation_scan import evaluation_scan
 from .lane_mean import lane_mean
 from .launch import LaunchError
@@ -31,17 +38,24 @@ from .uniform import uniform
 EXPOSURES: tuple[float, ...] = tuple(float(_exposure(index)) for index in range(7))
 
 __all__ = [
+    "CLIP_COLUMNS",
+    "CLIP_SLOTS",
     "EXPOSURES",
     "KERNELS",
     "OPERATIONS",
     "ArgumentError",
     "LaunchError",
+    "action_offsets",
     "adam_step",
+    "anneal",
     "bias_gradient",
     "bias_relu",
     "branch_independence",
+    "budget",
     "c51",
+    "clip",
     "distill_saxpy",
+    "draw_evenly",
     "evaluation_scan",
     "lane_mean",
     "market_step",

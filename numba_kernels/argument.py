@@ -16,12 +16,21 @@ from numba.core import types
 TORCH_TYPES = {
     "float32": torch.float32,
     "float64": torch.float64,
+    "bfloat16": torch.bfloat16,  # kernels read its bits as uint16
     "int8": torch.int8,
     "int32": torch.int32,
     "int64": torch.int64,
     "uint64": torch.int64,  # the tensor is int64; the kernel reads its bits as unsigned
 }
-NUMPY_KINDS = {"float32": "<f4", "float64": "<f8", "int8": "|i1", "int32": "<i4", "int64": "<i8", "uint64": "<u8"}
+NUMPY_KINDS = {
+    "float32": "<f4",
+    "float64": "<f8",
+    "bfloat16": "<u2",
+    "int8": "|i1",
+    "int32": "<i4",
+    "int64": "<i8",
+    "uint64": "<u8",
+}
 
 
 class ArgumentError(ValueError):
@@ -48,7 +57,7 @@ class Argument:
 
     @property
     def numba_type(self) -> types.Type:
-        scalar = getattr(types, self.kind)
+        scalar = getattr(types, "uint16" if self.kind == "bfloat16" else self.kind)
         axes = 2 if self.strided else len(self.sizes)
         return types.Array(scalar, axes, "C") if self.is_tensor else scalar
 

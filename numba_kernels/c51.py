@@ -6,8 +6,9 @@ import dataclasses
 
 from .argument import ArgumentError, declare
 from .c51_cpu import c51_cpu
-from .c51_cuda import ACTIONS, ALIGN, BLOCK, LANES, MOST_ATOMS, NARROW, SAMPLES, WIDE
+from .c51_cuda import ACTIONS, ALIGN, BLOCK, FEW, FEW_BFLOAT16, LANES, MANY, MANY_BFLOAT16, MOST_ATOMS, SAMPLES
 from .launch import CudaKernel, Launch
+from .narrowed import NarrowedOperation, is_narrow, narrow_arguments
 from .operation import Operation
 
 ARGUMENTS = declare(
@@ -26,13 +27,17 @@ def stream_width(atoms: int) -> int:
 
 
 FLAT_ARGUMENTS = tuple(dataclasses.replace(a, sizes=("P", "M")) if a.name.endswith("_offset") else a for a in ARGUMENTS)
-KERNELS = (CudaKernel(NARROW, FLAT_ARGUMENTS, BLOCK), CudaKernel(WIDE, FLAT_ARGUMENTS, BLOCK))
+STREAMS = {"online", "valued", "d_streams"}
+KERNELS = tuple(CudaKernel(body, FLAT_ARGUMENTS, BLOCK) for body in (FEW, MANY))
+NARROW_KERNELS = tuple(
+    CudaKernel(body, narrow_arguments(FLAT_ARGUMENTS, STREAMS), BLOCK) for body in (FEW_BFLOAT16, MANY_BFLOAT16)
+)
 
 
 def launches(*tensors):
     lanes, samples = tensors[4].shape
-    narrow, wide = KERNELS
-    kernel = narrow if tensors[9].shape[1] <= 4 * LANES else wide
+    few, many = NARROW_KERNELS if is_narrow(tensors[0]) else KERNELS
+    kernel = few if tensors[9].shape[1] <= 4 * LANES else many
     values = [t.view(lanes, t.shape[1] * t.shape[2]) if i in (1, 3) else t for i, t in enumerate(tensors)]  # offsets
     return [Launch(kernel, (lanes, -(-samples // SAMPLES)), tuple(values))]
 
@@ -48,6 +53,15 @@ def _require(sizes):
 
 
 OPERATION = Operation("c51", ARGUMENTS, c51_cpu, launches, KERNELS, _require)
+NARROWED = NarrowedOperation(
+    "c51_bfloat16",
+    narrow_arguments(ARGUMENTS, STREAMS),
+    c51_cpu,
+    launches,
+    NARROW_KERNELS,
+    _require,
+    wide=OPERATION,
+)
 
 
 def c51(
@@ -75,7 +89,7 @@ def c51(
     offsets float32[P, 6, K] of 3 directions, then 3 magnitudes. online: float32[P, 2B, W], states, then their n-step
     successors; valued: float32[P, B, W], the successors by the target network; direction, magnitude: int64[P, B] in
     0..2, actions taken (direction 1 is flat: the magnitude has no effect); reward, discount, weight: float32[P, B];
-    support: float32[P, K].
+    support: float32[P, K]. The streams may be bfloat16, all three: everything between them is float32.
 
     Target: the online network's greedy action of each branch, the target network's distributions p_d and p_m there,
     p = p_d after a flat direction and (p_d + p_m)/2 otherwise, projected: m_i = sum_j [1 - |clip(r + g z_j, z_1, z_K) -
@@ -86,7 +100,8 @@ def c51(
     Every sum runs over 16 strided lanes, then a halving tree; exp and log are our own: same bits on every backend.
     Anything that is not finite in a sample makes that sample NaN and no other. Capture-safe.
     """
-    OPERATION(
+    operation = NARROWED if is_narrow(online) else OPERATION
+    operation(
         online,
         online_offset,
         valued,

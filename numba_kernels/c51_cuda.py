@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import float32, int32, uint32, uint64
 
-from . import elementary
+from . import elementary, halves
 from .cuda_target import cuda, cuda_function, cuda_kernel, fma, for_cuda
 
 LANES = 16  # threads a sample
@@ -23,6 +23,11 @@ FLATTEST = float32(0.05)  # discount below which every atom is looked at
 
 _on_cuda = for_cuda(elementary)
 _exp_cuda, _log_cuda = _on_cuda.exp_below, _on_cuda.log_of
+
+
+@cuda_function
+def _as_it_is(x):
+    return x
 
 
 @cuda_function
@@ -81,41 +86,6 @@ def _log_normaliser(x, scratch):
 
 
 @cuda_function
-def _read(row, offset, value, first, place, action, atoms, count, out):
-    """The action's own logits over `out`, -inf beyond the atoms.
-
-    Indices of this thread's first entries: `value` of the value head, `first` of the branch's first action, `place` of
-    the action's offset. `count` atoms are left from this thread's first one on.
-    """
-    second, third = first + atoms, first + atoms + atoms
-    for s in range(out.size):
-        out[s] = LOWEST
-        if s * LANES < count:
-            k = uint64(s * LANES)
-            d0, d1, d2 = row[first + k], row[second + k], row[third + k]
-            advantage = d1 if action == 1 else (d2 if action == 2 else d0)
-            out[s] = fma(-THIRD, d0 + d1 + d2, row[value + k]) + advantage + offset[place + k]
-
-
-@cuda_function
-def _greedy(row, offset, value, first, place, atoms, count, z, x0, x1, x2):
-    """The branch's action with the largest expected return; the first of equals. Indices as in `_read`."""
-    second, third = first + atoms, first + atoms + atoms
-    for s in range(z.size):
-        x0[s], x1[s], x2[s] = LOWEST, LOWEST, LOWEST
-        if s * LANES < count:
-            k = uint64(s * LANES)
-            d0, d1, d2 = row[first + k], row[second + k], row[third + k]
-            base = fma(-THIRD, d0 + d1 + d2, row[value + k])
-            x0[s] = base + d0 + offset[place + k]
-            x1[s] = base + d1 + offset[place + atoms + k]
-            x2[s] = base + d2 + offset[place + atoms + atoms + k]
-    q0, q1, q2 = _value_of(x0, z), _value_of(x1, z), _value_of(x2, z)
-    best = int32(1) if q1 > q0 else int32(0)
-    return int32(2) if q2 > max(q0, q1) else best
-
-
-@cuda_function
 def _project(direction, magnitude, alone, r, g, atom, atoms, t, shelf, mass, place_of, z, out):
     """The target over `out`, from the logits `direction` and `magnitude` of the next actions, which are lost. Returns
     its sum and its entropy.
@@ -160,20 +130,62 @@ def _project(direction, magnitude, alone, r, g, atom, atoms, t, shelf, mass, pla
     return _sum(total), _sum(entropy)
 
 
-@cuda_function
-def _pad(gradient, atoms, start_d, start_m, t):
-    """Zeroes the columns of a sample's gradient that belong to no atom."""
-    for i in range(atoms + t, start_d, LANES):
-        gradient[uint32(i)] = ZERO
-    for i in range(ACTIONS * atoms + t, start_m - start_d, LANES):
-        gradient[uint32(start_d + i)] = ZERO
-        gradient[uint32(start_m + i)] = ZERO
+def make_readers(widen: Any) -> tuple[Any, Any]:
+    """Functions `read` and `greedy` of rows whose entries `widen` turns into float32."""
+
+    @cuda_function
+    def read(row, offset, value, first, place, action, atoms, count, out):
+        """The action's own logits over `out`, -inf beyond the atoms.
+
+        Indices of this thread's first entries: `value` of the value head, `first` of the branch's first action, `place`
+        of the action's offset. `count` atoms are left from this thread's first one on.
+        """
+        second, third = first + atoms, first + atoms + atoms
+        for s in range(out.size):
+            out[s] = LOWEST
+            if s * LANES < count:
+                k = uint64(s * LANES)
+                d0, d1, d2 = widen(row[first + k]), widen(row[second + k]), widen(row[third + k])
+                advantage = d1 if action == 1 else (d2 if action == 2 else d0)
+                out[s] = fma(-THIRD, d0 + d1 + d2, widen(row[value + k])) + advantage + offset[place + k]
+
+    @cuda_function
+    def greedy(row, offset, value, first, place, atoms, count, z, x0, x1, x2):
+        """The branch's action with the largest expected return; the first of equals. Indices as in `read`."""
+        second, third = first + atoms, first + atoms + atoms
+        for s in range(z.size):
+            x0[s], x1[s], x2[s] = LOWEST, LOWEST, LOWEST
+            if s * LANES < count:
+                k = uint64(s * LANES)
+                d0, d1, d2 = widen(row[first + k]), widen(row[second + k]), widen(row[third + k])
+                base = fma(-THIRD, d0 + d1 + d2, widen(row[value + k]))
+                x0[s] = base + d0 + offset[place + k]
+                x1[s] = base + d1 + offset[place + atoms + k]
+                x2[s] = base + d2 + offset[place + atoms + atoms + k]
+        q0, q1, q2 = _value_of(x0, z), _value_of(x1, z), _value_of(x2, z)
+        best = int32(1) if q1 > q0 else int32(0)
+        return int32(2) if q2 > max(q0, q1) else best
+
+    return read, greedy
 
 
-def make_kernel(slots: int) -> Any:
-    """The kernel for up to 16 * slots atoms: a thread keeps `slots` atoms of each row in registers."""
+def make_kernel(slots: int, kind: str = "", widen: Any = _as_it_is, narrow: Any = _as_it_is) -> Any:
+    """The kernel for up to 16 * slots atoms: a thread keeps `slots` atoms of each row in registers.
+
+    `widen` turns the entries of streams into float32, `narrow` turns them back; `kind` says so in the kernel's name.
+    """
     width = slots * LANES
     shelves = SAMPLES * width
+    _read, _greedy = make_readers(widen)
+
+    @cuda_function
+    def _pad(gradient, atoms, start_d, start_m, t):
+        """Zeroes the columns of a sample's gradient that belong to no atom."""
+        for i in range(atoms + t, start_d, LANES):
+            gradient[uint32(i)] = narrow(ZERO)
+        for i in range(ACTIONS * atoms + t, start_m - start_d, LANES):
+            gradient[uint32(start_d + i)] = narrow(ZERO)
+            gradient[uint32(start_m + i)] = narrow(ZERO)
 
     @cuda_kernel(BLOCK)
     def c51_kernel(
@@ -243,11 +255,11 @@ def make_kernel(slots: int) -> Any:
                 grad_d, grad_m = error_d * share, error_m * share
                 if inside:
                     k = uint64(s * LANES)
-                    gradient[at + k] = fma(error_d, share, grad_m)
+                    gradient[at + k] = narrow(fma(error_d, share, grad_m))
                     for a in range(ACTIONS):
                         column = uint64(a) * wide + k
-                        gradient[at_d + column] = fma(-THIRD, grad_d, grad_d if a == taken_d else ZERO)
-                        gradient[at_m + column] = fma(-THIRD, grad_m, grad_m if a == taken_m else ZERO)
+                        gradient[at_d + column] = narrow(fma(-THIRD, grad_d, grad_d if a == taken_d else ZERO))
+                        gradient[at_m + column] = narrow(fma(-THIRD, grad_m, grad_m if a == taken_m else ZERO))
         if inside:
             _pad(gradient, atoms, start_d, start_m, t)
         loss_d, loss_m = _sum(loss_d), _sum(loss_m)
@@ -259,8 +271,11 @@ def make_kernel(slots: int) -> Any:
             priority[p, own_b] = gain_d + gain_m
             next_direction[p, own_b], next_magnitude[p, own_b] = after_d, after_m
 
-    c51_kernel.py_func.__name__ = f"c51_{width}_atoms_kernel"
+    c51_kernel.py_func.__name__ = f"c51_{width}_atoms{kind}_kernel"
     return c51_kernel
 
 
-NARROW, WIDE = make_kernel(4), make_kernel(MOST_ATOMS // LANES)
+SLOTS = 4, MOST_ATOMS // LANES
+FEW, MANY = (make_kernel(slots) for slots in SLOTS)
+_halves = for_cuda(halves)
+FEW_BFLOAT16, MANY_BFLOAT16 = (make_kernel(slots, "_bfloat16", _halves.widen, _halves.narrow) for slots in SLOTS)

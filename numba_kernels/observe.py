@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numba import float32, int32
+from numba import float32, uint32
 
 from .argument import ArgumentError, declare
 from .cpu_target import cpu_kernel
@@ -10,7 +10,8 @@ from .cuda_target import cuda, cuda_kernel
 from .launch import CudaKernel, Launch
 from .operation import Operation
 
-COLUMNS, ROWS = 32, 8  # of a block of threads
+COLUMNS, ROWS = 32, 4  # of a block of threads
+DEPTH = 4  # observations a warp, all in flight
 BLOCK = COLUMNS * ROWS
 TARGETS = 7
 ARGUMENTS = declare("features: float32[R, F], row: int64[P, N], target: int64[P, N], out: float32[P, N, O]")
@@ -18,17 +19,25 @@ ARGUMENTS = declare("features: float32[R, F], row: int64[P, N], target: int64[P,
 
 @cuda_kernel(BLOCK)
 def observe_kernel(features, row, target, out):
-    """Grid (P, N / 8); a warp owns an observation. Each entry is read once and written once."""
-    p, thread = int32(cuda.blockIdx.x), int32(cuda.threadIdx.x)
-    n = int32(cuda.blockIdx.y) * int32(ROWS) + thread // COLUMNS
-    if n >= row.shape[1]:
-        return
-    count, source, place = int32(features.shape[1]), row[p, n], int32(target[p, n])
-    for i in range(thread % COLUMNS, out.shape[2], COLUMNS):
-        if i < count:
-            out[p, n, i] = features[source, i]
-        else:
-            out[p, n, i] = float32(1.0) if i - count == place else float32(0.0)
+    """Grid (P, N / 16); a warp owns 4 neighbouring observations. Each entry is read once and written once."""
+    p, thread = uint32(cuda.blockIdx.x), uint32(cuda.threadIdx.x)
+    begin = (uint32(cuda.blockIdx.y) * uint32(ROWS) + thread // uint32(COLUMNS)) * uint32(DEPTH)
+    states, count, width = uint32(row.shape[1]), uint32(features.shape[1]), uint32(out.shape[2])
+    source, place = cuda.local.array(DEPTH, uint32), cuda.local.array(DEPTH, uint32)
+    values, rows, targets, into = cuda.local.array(DEPTH, float32), row[p], target[p], out[p]
+    for k in range(DEPTH):
+        n = min(uint32(begin + uint32(k)), uint32(states - uint32(1)))
+        source[k], place[k] = uint32(rows[n]), uint32(targets[n]) + count
+    i = uint32(thread % uint32(COLUMNS))
+    while i < width:
+        for k in range(DEPTH):
+            hot = float32(1.0) if i == place[k] else float32(0.0)
+            values[k] = features[source[k], i] if i < count else hot
+        for k in range(DEPTH):
+            n = uint32(begin + uint32(k))
+            if n < states:
+                into[n, i] = values[k]
+        i = uint32(i + uint32(COLUMNS))
 
 
 @cpu_kernel
@@ -48,7 +57,7 @@ KERNEL = CudaKernel(observe_kernel, ARGUMENTS, BLOCK)
 
 def launches(features, row, target, out):
     lanes, states = row.shape
-    return [Launch(KERNEL, (lanes, -(-states // ROWS)), (features, row, target, out))]
+    return [Launch(KERNEL, (lanes, -(-states // (ROWS * DEPTH))), (features, row, target, out))]
 
 
 def _require(sizes):

@@ -52,12 +52,15 @@ class Operation:
     def __call__(self, *values: Any) -> None:
         device = self.check(values)
         if device.type == "cpu":
-            (self._compiled or self.compile_cpu())(*self.views(values))
+            self.run_cpu(values)
         elif device.type == "cuda":
             for launch in self.launches(*values):
                 launch.run(device.index)
         else:
             raise ArgumentError(f"{self.name}: tensors on {device}; kernels run on cpu and cuda")
+
+    def run_cpu(self, values: tuple[Any, ...]) -> None:
+        (self._compiled or self.compile_cpu())(*self.views(values))
 
     def check(self, values: tuple[Any, ...]) -> torch.device:
         """The device of the tensors, or ArgumentError."""
@@ -100,7 +103,7 @@ class Operation:
 
     def views(self, values: tuple[Any, ...]) -> list[Any]:
         """numpy views of CPU tensors, typed as the kernels want them."""
-        arrays = [v.numpy() if isinstance(v, torch.Tensor) else v for v in values]
+        arrays = [_array(v) if isinstance(v, torch.Tensor) else v for v in values]
         for i in self._unsigned:
             arrays[i] = arrays[i].view(np.uint64)
         for i in self._strided:
@@ -132,3 +135,8 @@ class Operation:
             for kernel in self.kernels:
                 kernel.specialise(device.index or 0)
         return time.perf_counter() - start
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    """numpy has no bfloat16: its bits."""
+    return tensor.view(torch.int16).numpy().view(np.uint16) if tensor.dtype is torch.bfloat16 else tensor.numpy()

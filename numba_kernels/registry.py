@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import torch
 
+from .action_offsets import OPERATION as ACTION_OFFSETS
 from .adam_step import OPERATION as ADAM_STEP
+from .anneal import OPERATION as ANNEAL
+from .bias_relu import NARROWED as BIAS_RELU_BFLOAT16
 from .bias_relu import OPERATION as BIAS_RELU
 from .branch_independence import OPERATION as BRANCH_INDEPENDENCE
+from .budget import OPERATION as BUDGET
+from .c51 import NARROWED as C51_BFLOAT16
 from .c51 import OPERATION as C51
+from .clip import OPERATION as CLIP
 from .distill_saxpy import OPERATION as DISTILL_SAXPY
+from .draw_evenly import OPERATION as DRAW_EVENLY
 from .evaluation_scan import OPERATION as EVALUATION_SCAN
 from .lane_mean import OPERATION as LANE_MEAN
 from .launch import CudaKernel
@@ -17,7 +24,7 @@ from .n_step import OPERATION as N_STEP
 from .observe import OPERATION as OBSERVE
 from .operation import Operation
 from .predictive_coding import OPERATION as PREDICTIVE_CODING
-from .relu_gradient import BIAS_GRADIENT, RELU_GRADIENT
+from .relu_gradient import BIAS_GRADIENT, NARROWED_BIAS_GRADIENT, NARROWED_RELU_GRADIENT, RELU_GRADIENT
 from .saxpy import OPERATION as SAXPY
 from .scaled import OPERATION as SCALED
 from .slice_norms import OPERATION as SLICE_NORMS
@@ -33,12 +40,21 @@ OPERATIONS: tuple[Operation, ...] = (
     LANE_MEAN,
     MARKET_STEP,
     OBSERVE,
+    DRAW_EVENLY,
     N_STEP,
+    ACTION_OFFSETS,
     EVALUATION_SCAN,
     C51,
+    C51_BFLOAT16,
     BIAS_RELU,
+    BIAS_RELU_BFLOAT16,
     RELU_GRADIENT,
+    NARROWED_RELU_GRADIENT,
     BIAS_GRADIENT,
+    NARROWED_BIAS_GRADIENT,
+    ANNEAL,
+    BUDGET,
+    CLIP,
     ADAM_STEP,
     SAXPY,
     SCALED,

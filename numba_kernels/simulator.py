@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import greenlet
 import numpy as np
+import torch
 
 from . import cuda_target, fma, reinterpret
 from .argument import Argument
@@ -212,7 +213,10 @@ def _blocks(grid: tuple[int, ...]) -> Iterator[Index]:
 
 
 def _numpy(tensor: Any, argument: Argument) -> np.ndarray:
-    array = tensor.numpy().view(np.dtype(argument.kind))
+    if argument.kind == "bfloat16":
+        array = tensor.view(torch.int16).numpy().view(np.uint16)
+    else:
+        array = tensor.numpy().view(np.dtype(argument.kind))
     if not argument.strided:
         return array
     shape, strides = (array.shape[0], array[0].size if array.size else 0), (array.strides[0], array.itemsize)

@@ -33,7 +33,7 @@ class SweepSection(Frozen):
     concurrent: Annotated[int, Field(ge=0)] = 0  # trials at a time; 0: as many as the machine has room for
     threads: Positive = 1  # of each trial
     device: Literal["cpu", "cuda", "auto"] = "cpu"
-    precision: Literal["tf32", "float32"] = "tf32"  # of matrix products on CUDA
+    precision: Literal["tf32", "float32", "bf16"] = "tf32"  # of matrix products on CUDA
     gpus_per_trial: Annotated[float, Field(ge=0.0)] = 0.0  # share of a GPU; 0 on a GPU device: a whole one
     max_failures: Annotated[int, Field(ge=0)] = 2  # times a trial is tried again after a crash
     storage: str = "experiments"  # folder of all experiments

@@ -5,8 +5,13 @@ Public names load on first use, so that reading an experiment does not load torc
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
+
+# The same bits in a pack of any size: on CPUs without AVX-512, MKL otherwise picks its path by where an array lies in
+# memory. It reads this on its first call; where somebody has chosen a mode already, that one stays.
+os.environ.setdefault("MKL_CBWR", "AUTO")
 
 _PLACES = {
     "run_trial": "trainer.loop",

@@ -17,7 +17,7 @@ from trainer.gems.contract import Gem, GemContext
 from trainer.gems.registry import component_name
 from trainer.losses.cql import cql_loss
 from trainer.measurement import shared, slice_norms, whole
-from trainer.network import Activations, action_values, backward, forward, logits_gradient, predict, valued
+from trainer.network import Activations, action_values, backward, logits_gradient, predict, valued
 from trainer.pack import Pack
 from trainer.sources import Forwarded
 
@@ -63,18 +63,18 @@ def gem_context(pack: Pack, done: Forwarded, later: Activations) -> GemContext:
     """What gems may read, from the online network's activations at t and t + 1 (`later`)."""
     support, batch, act = pack.support, done.batch, done.act
     return GemContext(
-        trunk=act.trunk,
-        value_hidden=act.value_hidden,
-        direction_hidden=act.direction_hidden,
-        magnitude_hidden=act.magnitude_hidden,
+        trunk=act.trunk.float(),
+        value_hidden=act.value_hidden.float(),
+        direction_hidden=act.direction_hidden.float(),
+        magnitude_hidden=act.magnitude_hidden.float(),
         direction_logits=act.direction_logits,
         magnitude_logits=act.magnitude_logits,
         direction_q=action_values(act.direction_logits, support),
         magnitude_q=action_values(act.magnitude_logits, support),
-        prediction=predict(done.online.weights, act.trunk, pack.market.targets[batch.executed]),
-        next_trunk=later.trunk,
-        next_direction_hidden=later.direction_hidden,
-        next_magnitude_hidden=later.magnitude_hidden,
+        prediction=predict(done.online.weights, act.trunk.float(), pack.market.targets[batch.executed]),
+        next_trunk=later.trunk.float(),
+        next_direction_hidden=later.direction_hidden.float(),
+        next_magnitude_hidden=later.magnitude_hidden.float(),
         next_direction_q=action_values(later.direction_logits, support),
         next_magnitude_q=action_values(later.magnitude_logits, support),
         continues=batch.continues,
@@ -125,7 +125,7 @@ def write_row(
 def measure_gems(pack: Pack, gems: list[Gem], done: Forwarded) -> dict[str, torch.Tensor]:
     """Value `[P]` of each gem by name, and its row; NaN value and zero row where the gem is off."""
     next_view = pack.market.observe(done.batch.next_row, done.batch.executed)
-    later = forward(done.online.weights, done.online.norm, next_view)
+    later = done.online.forward(next_view)
     ctx, values = gem_context(pack, done, later), {}
     for gem in gems:
         active = pack.gem_active[gem.name]

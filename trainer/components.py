@@ -13,6 +13,7 @@ from typing import Literal
 
 import torch
 
+import numba_kernels as nk
 from trainer.config import Feature
 from trainer.params import C51_REACH, SLICES
 from trainer.signals import Signals
@@ -75,7 +76,7 @@ FIXED = (
         "reconstruction",
     ),
     Component("cql_sx", C51_REACH, "aux_ops", ("cql_coefficient",), "trainer.aux_ops:cql", "cql"),
-    Component("c51_bs", C51_REACH, "graph_forward", (), "trainer.components:c51_scale"),
+    Component("c51_bs", C51_REACH, "graph_forward", (), "trainer.components:c51_budget"),
 )
 
 
@@ -92,14 +93,15 @@ def rows_of(components: tuple[Component, ...]) -> tuple[str, ...]:
     return tuple(c.name for c in components if c.name not in DERIVED)
 
 
-def c51_scale(raw_norm: torch.Tensor, signals: Signals) -> torch.Tensor:
-    """min(1, budget * G / |c51|) `[P]`, G being the running mean of the applied norm; 1 until G has a value.
+def c51_budget(norms: torch.Tensor, signals: Signals) -> tuple[torch.Tensor, torch.Tensor]:
+    """(factor, |c51_bs|) `[P]`: C51's norm, from those of its slices, kept within budget x G.
 
-    NaN where the gradient is not finite: scaled to 0 it would vanish, and the member train on as if nothing had been.
+    The factor is min(1, budget x G / |c51|), G being the running mean of the applied norm; 1 until G has a value, NaN
+    where the gradient is not finite: scaled to 0 it would vanish, and the member train on as if nothing had been.
     """
-    limit = signals["c51_budget"] * signals["applied_norm_ema"]
-    scale = torch.where((limit > 0) & (raw_norm > limit), limit / raw_norm, torch.ones_like(raw_norm))
-    return torch.where(torch.isfinite(raw_norm), scale, torch.full_like(scale, float("nan")))
+    norm, scale, kept = (norms.new_empty(len(norms)) for _ in range(3))
+    nk.budget(norms, signals.table, signals.places(("c51_budget", "applied_norm_ema")), norm, scale, kept)
+    return scale, kept
 
 
 def cql_scale(raw_norm: torch.Tensor, reference_norm: torch.Tensor, signals: Signals) -> torch.Tensor:
@@ -113,13 +115,6 @@ def cql_scale(raw_norm: torch.Tensor, reference_norm: torch.Tensor, signals: Sig
     factor = torch.where(known, factor, torch.full_like(factor, float("nan")))
     coefficient = signals["cql_coefficient"]
     return torch.where(coefficient != 0, coefficient * factor, torch.zeros_like(factor))
-
-
-def observe_applied(norm: torch.Tensor, signals: Signals) -> None:
-    """Move G towards the applied norm `[P]`, before clip. The first finite norm starts it."""
-    ema = signals["applied_norm_ema"]
-    moved = torch.where(ema > 0, ema + signals["norm_ema_rate"] * (norm - ema), norm)
-    ema.copy_(torch.where(torch.isfinite(norm), moved, ema))
 
 
 def wired_coefficient(gem: str, gem_norm: torch.Tensor, reference_norm: torch.Tensor, signals: Signals) -> torch.Tensor:

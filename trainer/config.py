@@ -214,7 +214,9 @@ class Machine(Frozen):
 
     device: str = "cpu"
     threads: Positive = 1
-    precision: Literal["tf32", "float32"] = "tf32"  # of matrix products on CUDA; all else, and the CPU, is float32
+    # Of matrix products. "tf32": on CUDA, float32 on a CPU. "bf16": the acting network's activations are bfloat16 in an
+    # update, sums, losses, gradient rows, parameters and all else float32, other heads as under "tf32".
+    precision: Literal["tf32", "float32", "bf16"] = "tf32"
     capture: bool = True  # on CUDA: the iteration as one graph; off: launch by launch, for a debugger
 
 

@@ -51,7 +51,7 @@ def run_trial(
 
 def _precision(machine: Machine) -> str:
     """torch's word for the precision of matrix products; on a CPU "high" could mean bfloat16."""
-    return "high" if machine.device.startswith("cuda") and machine.precision == "tf32" else "highest"
+    return "high" if machine.device.startswith("cuda") and machine.precision != "float32" else "highest"
 
 
 def run_epoch(pack: Pack, step: Step, epoch: int, reporter: Reporter) -> bool:

@@ -17,7 +17,8 @@ from functools import cached_property
 import torch
 
 import numba_kernels as nk
-from trainer.params import ALIGN, HEADS
+from trainer.cublaslt import relu_product
+from trainer.params import ALIGN, HEADS, MAIN, OUTPUTS, ParamLayout
 
 Weights = dict[str, torch.Tensor]
 # Which parameter slices a gradient entering at an activation can reach: what is not listed is a structural zero.
@@ -62,13 +63,16 @@ class SpectralNorm:
 
 @dataclass(frozen=True)
 class Activations:
-    """What one forward over `[P, B, observation]` leaves behind.
+    """What one forward over `[P, B, observation]` leaves behind, in the precision of its products.
 
     `streams` `[P, B, W]` holds the outputs of the three heads side by side, before their biases, each padded to a
-    multiple of 32 columns; `offset` `[P, 6, atoms]` is what the biases add to the logits of each action.
+    multiple of 32 columns; `offset` float32 `[P, 6, atoms]` is what the biases add to the logits of each action.
+    `operands` are the tensors that the products took: with the spectral norm applied, perhaps in bfloat16.
     """
 
-    observation: torch.Tensor
+    operands: Weights
+    observation: torch.Tensor  # float32
+    entered: torch.Tensor  # the observation as the products took it
     first: torch.Tensor
     trunk: torch.Tensor
     value_hidden: torch.Tensor
@@ -80,7 +84,7 @@ class Activations:
     def samples(self, part: slice) -> Activations:
         """Views of some of the samples."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Activations(**{n: x if n == "offset" else x[:, part] for n, x in own.items()})
+        return Activations(**{n: x if n in ("operands", "offset") else x[:, part] for n, x in own.items()})
 
     @cached_property
     def direction_logits(self) -> torch.Tensor:
@@ -94,10 +98,9 @@ class Activations:
 
     def _logits(self, branch: str, offset: torch.Tensor) -> torch.Tensor:
         atoms = offset.shape[2]
-        columns = columns_of(atoms)
-        start = columns[branch].start
-        advantage = self.streams[..., start : start + 3 * atoms].unflatten(-1, (3, atoms))
-        value = self.streams[..., None, :atoms]
+        start = columns_of(atoms)[branch].start
+        advantage = self.streams[..., start : start + 3 * atoms].float().unflatten(-1, (3, atoms))
+        value = self.streams[..., None, :atoms].float()
         return value - advantage.mean(2, keepdim=True) + advantage + offset.unsqueeze(1)
 
 
@@ -117,21 +120,26 @@ def padded(view: torch.Tensor) -> torch.Tensor:
 
 
 def product(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    """out = a @ b for each member, `out` a view with gaps.
+    """out = a @ b for each member, `out` a view with gaps; a float32 `out` of bfloat16 factors is summed in float32.
 
     On CPU through a copy: torch takes another path for a view without gaps, which a pack of one has, and its last bits
     differ there.
     """
-    if out.is_cuda:
-        torch.bmm(a, b, out=out)
+    wider = out.dtype is not a.dtype
+    if not out.is_cuda:
+        out.copy_(torch.bmm(a.to(out.dtype), b.to(out.dtype)))
+    elif wider:
+        torch.bmm(a, b, out_dtype=out.dtype, out=out)
     else:
-        out.copy_(torch.bmm(a, b))
+        torch.bmm(a, b, out=out)
 
 
 def relu_layer(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """relu(x @ w + b)."""
-    out = torch.bmm(x, w)
-    nk.bias_relu(out, b.squeeze(1))
+    out, bias = x.new_empty(*x.shape[:2], w.shape[2]), b.squeeze(1)
+    if not (out.is_cuda and relu_product(out, x, w, bias)):
+        torch.bmm(x, w, out=out)
+        nk.bias_relu(out, bias.float())
     return out
 
 
@@ -141,22 +149,43 @@ def linear(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def action_offsets(w: Weights) -> torch.Tensor:
     """`[P, 6, atoms]`: the dueling sum of the heads' biases."""
-    value, branches = w["b_v2"], [w[f"b_{letter}2"].unflatten(2, (3, -1)).squeeze(1) for letter in "dm"]
-    return torch.cat([value + b - b.mean(1, keepdim=True) for b in branches], 1)
+    value, direction, magnitude = (w[f"b_{head[0]}2"].squeeze(1) for head in HEADS)
+    out = value.new_empty(len(value), OUTPUTS, value.shape[1])
+    nk.action_offsets(value, direction, magnitude, out)
+    return out
 
 
-def forward(w: Weights, norm: SpectralNorm | None, observation: torch.Tensor) -> Activations:
-    """What the network makes of float32 `[P, B, observation]`; `norm` None: no member normalises its trunk."""
-    first = relu_layer(observation, w["w_s1"], w["b_s1"])
-    trunk = relu_layer(first, norm.apply(w["w_s2"]) if norm else w["w_s2"], w["b_s2"])
+def low_operands(flat: torch.Tensor, layout: ParamLayout, w: Weights, norm: SpectralNorm | None) -> Weights:
+    """What products take in bfloat16: views of the copies `flat` `[P, n]`, but for what is not the parameter itself.
+
+    That is what `w` holds perturbed, and the layer that `norm` divides.
+    """
+    low = layout.views(flat, MAIN)
+    for name in low:
+        if f"noise_{name}" in w:
+            low[name] = w[name].to(torch.bfloat16)
+    return low | ({"w_s2": norm.apply(w["w_s2"]).to(torch.bfloat16)} if norm else {})
+
+
+def forward(
+    w: Weights, norm: SpectralNorm | None, observation: torch.Tensor, low: Weights | None = None
+) -> Activations:
+    """What the network makes of float32 `[P, B, observation]`; `norm` None: no member normalises its trunk.
+
+    `low`, of `low_operands`: products and what they leave in bfloat16, each sum still in float32.
+    """
+    m = low if low is not None else w | {"w_s2": norm.apply(w["w_s2"])} if norm else w
+    entered = observation.to(m["w_s1"].dtype)
+    first = relu_layer(entered, m["w_s1"], m["b_s1"])
+    trunk = relu_layer(first, m["w_s2"], m["b_s2"])
     hidden, columns = {}, columns_of(w["w_v2"].shape[2])
     streams = first.new_empty(*first.shape[:2], columns["magnitude"].stop)
     for head, place in columns.items():
         letter = head[0]
-        hidden[head] = relu_layer(trunk, w[f"w_{letter}1"], w[f"b_{letter}1"])
-        product(streams[..., place], hidden[head], padded(w[f"w_{letter}2"]))
+        hidden[head] = relu_layer(trunk, m[f"w_{letter}1"], m[f"b_{letter}1"])
+        product(streams[..., place], hidden[head], padded(m[f"w_{letter}2"]))
     hiddens = (hidden["value"], hidden["direction"], hidden["magnitude"])
-    return Activations(observation, first, trunk, *hiddens, streams, action_offsets(w))
+    return Activations(m, observation, entered, first, trunk, *hiddens, streams, action_offsets(w))
 
 
 def atoms_of(support: torch.Tensor) -> torch.Tensor:
@@ -213,7 +242,7 @@ def _head_backward(
         d_out = d_streams[..., place]
         product(padded(out[f"w_{letter}2"]), hidden.transpose(1, 2), d_out)
         nk.bias_gradient(d_streams, place.start, out[f"b_{letter}2"].squeeze(1))
-        through = torch.bmm(d_out, padded(w[f"w_{letter}2"]).transpose(1, 2))
+        through = torch.bmm(d_out, padded(act.operands[f"w_{letter}2"]).transpose(1, 2))
         d_hidden = through if d_hidden is None else d_hidden + through
     assert d_hidden is not None
     _store_hidden(out, f"{letter}1", act.trunk, hidden, d_hidden)
@@ -228,14 +257,15 @@ def stream_gradients(act: Activations, d: dict[str, torch.Tensor]) -> tuple[torc
     found = [branch for branch in ("direction", "magnitude") if f"{branch}_logits" in d]
     if not found:
         return None, ()
-    out, columns = torch.zeros_like(act.streams, memory_format=torch.contiguous_format), columns_of(act.offset.shape[2])
+    columns = columns_of(act.offset.shape[2])
+    out = torch.zeros(act.streams.shape, device=act.streams.device)
     for branch in found:
         logits = d[f"{branch}_logits"]
         advantage = (logits - logits.mean(2, keepdim=True)).flatten(2)
         start = columns[branch].start
         out[..., start : start + advantage.shape[2]] = advantage
         out[..., : logits.shape[3]] += logits.sum(2)
-    return out, ("value", *found)
+    return out.to(act.streams.dtype), ("value", *found)
 
 
 def backward(
@@ -253,19 +283,25 @@ def backward(
     zeros. `target` is the one-hot input of `predict`, needed when `d` has "prediction".
     """
     d_streams, heads = (d["streams"], tuple(HEADS)) if "streams" in d else stream_gradients(act, d)
-    d_trunk = d.get("trunk")
+    d_trunk = _narrowed(d.get("trunk"), act)
     for head in HEADS:
-        outputs, d_hidden = d_streams if head in heads else None, d.get(f"{head}_hidden")
+        outputs, d_hidden = d_streams if head in heads else None, _narrowed(d.get(f"{head}_hidden"), act)
         if outputs is None and d_hidden is None:
             continue
         d_hidden = _head_backward(w, act, head, outputs, d_hidden, out)
-        d_trunk = _accumulate(d_trunk, d_hidden, w[f"w_{head[0]}1"].transpose(1, 2))
+        d_trunk = _accumulate(d_trunk, d_hidden, act.operands[f"w_{head[0]}1"].transpose(1, 2))
     if "prediction" in d:
         assert target is not None
-        _store(out, "p", torch.cat((act.trunk, target), -1), d["prediction"])
-        d_trunk = _accumulate(d_trunk, d["prediction"], w["w_p"][:, : act.trunk.shape[-1]].transpose(1, 2))
+        _store(out, "p", torch.cat((act.trunk.float(), target), -1), d["prediction"])
+        entering = torch.bmm(d["prediction"], w["w_p"][:, : act.trunk.shape[-1]].transpose(1, 2))
+        d_trunk = _narrowed(entering if d_trunk is None else d_trunk + entering, act)
     if d_trunk is not None:
         _trunk_backward(w, norm, act, d_trunk, out)
+
+
+def _narrowed(gradient: torch.Tensor | None, act: Activations) -> torch.Tensor | None:
+    """What enters at an activation, in the precision of the products that carry it on."""
+    return None if gradient is None else gradient.to(act.trunk.dtype)
 
 
 def _accumulate(total: torch.Tensor | None, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -281,6 +317,8 @@ def _trunk_backward(
     if norm is None:
         product(out["w_s2"], first, d_trunk)
     else:
-        out["w_s2"].copy_(norm.gradient(w["w_s2"], torch.bmm(first, d_trunk)))
-    d_first = torch.bmm(d_trunk, (norm.apply(w["w_s2"]) if norm else w["w_s2"]).transpose(1, 2))
-    _store_hidden(out, "s1", act.observation, act.first, d_first)
+        effective = torch.empty(w["w_s2"].shape, device=d_trunk.device)
+        product(effective, first, d_trunk)
+        out["w_s2"].copy_(norm.gradient(w["w_s2"], effective))
+    d_first = torch.bmm(d_trunk, act.operands["w_s2"].transpose(1, 2))
+    _store_hidden(out, "s1", act.entered, act.first, d_first)

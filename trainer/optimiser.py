@@ -6,31 +6,37 @@ as if it were not there. The powers of the betas are running products in slots, 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 import numba_kernels as nk
 from trainer.signals import Counters, Signals
 
 
-def clip_factor(norm: torch.Tensor, clip_norm: torch.Tensor) -> torch.Tensor:
-    """min(1, clip / norm) `[P]`; 1 for a zero norm."""
-    return torch.where(norm > clip_norm, clip_norm / norm, torch.ones_like(norm))
+@dataclass(frozen=True)
+class Clip:
+    """What the optimiser is told of a gradient: its `norm` float32 `[P]` before clip, the `factor` `[P]` that clips it,
+    `alive` int32 `[P]`, 1 where the member may learn, and Adam's `coefficients` `[P, 7]`."""
+
+    norm: torch.Tensor
+    factor: torch.Tensor
+    alive: torch.Tensor
+    coefficients: torch.Tensor
 
 
-def freeze(counters: Counters, norm: torch.Tensor, loss: torch.Tensor) -> torch.Tensor:
-    """bool `[P]`: members that may still learn. Notes the update at which one first lost a finite gradient or loss."""
-    frozen_at = counters["frozen_at"]
-    broken = ~(torch.isfinite(norm) & torch.isfinite(loss))
-    frozen_at.copy_(torch.where(broken & (frozen_at < 0), counters["updates"], frozen_at))
-    return frozen_at < 0
+def clip(norms: torch.Tensor, loss: torch.Tensor, signals: Signals, counters: Counters) -> Clip:
+    """Clip factor min(1, clip / norm), and everything else that an update does with one number a member.
 
-
-def coefficients(signals: Signals, factor: torch.Tensor) -> torch.Tensor:
-    """float32 `[P, 7]` as `numba_kernels.adam_step` takes them; `factor` `[P]` scales the gradient."""
-    step = signals["learning_rate"] / (1.0 - signals["adam_beta1_power"])
-    correction = 1.0 / (1.0 - signals["adam_beta2_power"])
-    beta1, beta2, epsilon = (signals[f"adam_{name}"] for name in ("beta1", "beta2", "epsilon"))
-    return torch.stack((factor, step, beta1, beta2, correction, epsilon, signals["target_rate"]), 1)
+    `norms` `[P, slices]` of the gradient, `loss` `[P]`. Moves the running mean of applied norms, which a first finite
+    norm starts; notes the update at which a member first lost a finite gradient or loss, and freezes it there; moves
+    the beta powers and Adam's step count of those alive.
+    """
+    norm, factor = torch.empty_like(loss), torch.empty_like(loss)
+    alive, coefficients = torch.empty_like(loss, dtype=torch.int32), loss.new_empty(len(loss), 7)
+    tables = signals.table, counters.table, signals.places(nk.CLIP_SLOTS), counters.clip_columns
+    nk.clip(norms, loss, *tables, norm, factor, alive, coefficients)
+    return Clip(norm, factor, alive, coefficients)
 
 
 def adam(
@@ -39,18 +45,14 @@ def adam(
     gradient: torch.Tensor,
     first: torch.Tensor,
     second: torch.Tensor,
-    signals: Signals,
-    counters: Counters,
-    factor: torch.Tensor,
-    alive: torch.Tensor,
+    clipped: Clip,
     used: int,
+    low: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> None:
     """One Adam step and one Polyak step of the target network, in place on `[P, total]` buffers.
 
-    `factor` `[P]` is the clip factor; `used` the length of the rows that trains. Members not `alive` (bool `[P]`) keep
-    every bit.
+    `used` is the length of the rows that trains. Members not alive keep every bit. `low`: bfloat16 copies of the first
+    params and targets, which follow.
     """
-    for power, beta in (("adam_beta1_power", "adam_beta1"), ("adam_beta2_power", "adam_beta2")):
-        signals[power].copy_(torch.where(alive, signals[power] * signals[beta], signals[power]))
-    counters["adam_steps"].add_(alive.long())
-    nk.adam_step(gradient, coefficients(signals, factor), alive.int(), params, first, second, target, used)
+    moved = (params, first, second, target)
+    nk.adam_step(gradient, clipped.coefficients, clipped.alive, *moved, used, *(low or (None, None)))

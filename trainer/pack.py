@@ -17,7 +17,7 @@ from trainer.losses.c51 import make_support
 from trainer.market import Market, TrainSpans, Walks, cost_row, make_market, make_train_spans, make_walks
 from trainer.measurement import Measurements, make_measurements
 from trainer.network import REACH, SpectralNorm, Weights
-from trainer.params import SLICES, TARGETS, ParamLayout, initialise, make_layout
+from trainer.params import MAIN, SLICES, TARGETS, ParamLayout, initialise, make_layout
 from trainer.replay import Replay, make_replay
 from trainer.signals import DISTILL_SLOTS, Counters, Signals
 from trainer.snapshots import Snapshots, make_snapshots
@@ -36,6 +36,11 @@ class Learner:
     left: torch.Tensor
     right: torch.Tensor
     spectral_on: torch.Tensor | None  # bool [P, 1, 1]; None when no member normalises
+    low: torch.Tensor  # bfloat16 [P, n], the first parameters as products take them; n is 0 where they take float32
+
+    def refresh(self) -> None:
+        """Bring `low` to the parameters after a change that is not the optimiser's, which keeps it so itself."""
+        self.low.copy_(self.params[:, : self.low.shape[1]])
 
     def norm(self) -> SpectralNorm | None:
         """What divides w_s2, from the present singular vectors; None when no member normalises."""
@@ -133,6 +138,8 @@ def load_state(pack: Pack, tensors: dict[str, torch.Tensor]) -> None:
             raise ValueError(f"checkpoint tensor {name}: {found}, not {tuple(tensor.shape)} {tensor.dtype}")
     for name, tensor in own.items():
         tensor.copy_(tensors[name])
+    for learner in (pack.online, pack.target):
+        learner.refresh()
 
 
 def build_pack(spec: TrialSpec, table: MarketTable) -> Pack:
@@ -150,7 +157,8 @@ def build_pack(spec: TrialSpec, table: MarketTable) -> Pack:
     row_names = rows_of(components)
     used = layout.used(_trained(components, features))
     draw = Draws([m.seed for m in spec.members], device)
-    online = _fresh_learner(layout, draw, trainer.network.noise_sigma, signals["spectral_norm"])
+    low = layout.used(MAIN) if spec.machine.precision == "bf16" else 0
+    online = _fresh_learner(layout, draw, trainer.network.noise_sigma, signals["spectral_norm"], low)
     rows = torch.zeros(len(row_names), members, layout.total, device=device)
     support = make_support(trainer.network.v_max, trainer.network.atoms, device)
     return Pack(
@@ -207,6 +215,7 @@ def reset_pack(pack: Pack) -> None:
     for mine, theirs in ((pack.target.params, pack.online.params), (pack.target.left, pack.online.left)):
         mine.copy_(theirs)
     pack.target.right.copy_(pack.online.right)
+    pack.target.refresh()
     for tensor in (pack.first_moment, pack.second_moment, pack.gradient, pack.rows):
         tensor.zero_()
     for tensor in (pack.walks.tensors() | pack.replay.fields).values():
@@ -270,14 +279,15 @@ def gem_component(gem: Gem) -> Component:
     return Component(component_name(gem.name), reach, "aux_ops", (f"gem/{gem.name}/wired",), source)
 
 
-def _fresh_learner(layout: ParamLayout, draw: Draws, sigma: float, spectral: torch.Tensor) -> Learner:
+def _fresh_learner(layout: ParamLayout, draw: Draws, sigma: float, spectral: torch.Tensor, low: int) -> Learner:
     device, members = draw.keys.device, len(draw.keys)
     params = torch.empty(members, layout.total, device=device)
     weights = layout.views(params)
     _, rows, columns = weights["w_s2"].shape
     left, right = (torch.empty(members, 1, size, device=device) for size in (rows, columns))
     on = (spectral != 0)[:, None, None] if bool((spectral != 0).any()) else None
-    learner = Learner(params, weights, left, right, on)
+    copy = torch.empty(members, low, dtype=torch.bfloat16, device=device)
+    learner = Learner(params, weights, left, right, on, copy)
     _begin_learner(layout, draw, sigma, learner)
     return learner
 
@@ -289,8 +299,10 @@ def _begin_learner(layout: ParamLayout, draw: Draws, sigma: float, learner: Lear
     learner.right.zero_()
     for _ in range(START_ITERATIONS):
         learner.iterate()
+    learner.refresh()
 
 
 def _copy_learner(layout: ParamLayout, source: Learner) -> Learner:
     params = source.params.clone()
-    return Learner(params, layout.views(params), source.left.clone(), source.right.clone(), source.spectral_on)
+    vectors = source.left.clone(), source.right.clone()
+    return Learner(params, layout.views(params), *vectors, source.spectral_on, source.low.clone())

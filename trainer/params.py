@@ -20,6 +20,7 @@ DIRECTIONS, MAGNITUDES, TARGETS = 3, 3, 7
 OUTPUTS = DIRECTIONS + MAGNITUDES  # of a head that values both branches
 HEADS = {"value": 1, "direction": DIRECTIONS, "magnitude": MAGNITUDES}
 SLICES = ("trunk", "value", "direction", "magnitude", "iqn", "ensemble", "predictive", "reconstruction", "noise")
+MAIN = SLICES[:4]  # the network that acts
 C51_REACH = ("trunk", "value", "direction", "magnitude", "noise")  # the slices that the C51 loss can write
 
 
@@ -70,14 +71,18 @@ class ParamLayout:
         """Length of the shortest prefix that holds all of `slices`: a step need not touch what lies beyond."""
         return max(self.slices[name][1] for name in slices)
 
-    def views(self, buffer: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Strided views `[P, rows, columns]` of a `[P, total]` buffer, by tensor name; they share its memory."""
+    def views(self, buffer: torch.Tensor, slices: Iterable[str] = SLICES) -> dict[str, torch.Tensor]:
+        """Strided views `[P, rows, columns]` of a `[P, total]` buffer, by tensor name; they share its memory.
+
+        Of the tensors in `slices`, up to which the buffer must reach.
+        """
         members = buffer.shape[0]
         return {
             t.name: buffer.as_strided(
                 (members, t.rows, t.columns), (buffer.stride(0), t.row_stride, 1), buffer.storage_offset() + t.start
             )
             for t in self.tensors
+            if t.slice in slices
         }
 
     def padding(self) -> torch.Tensor:

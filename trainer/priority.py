@@ -25,22 +25,6 @@ def leaf_masses(priority: torch.Tensor, startable: torch.Tensor, alpha: torch.Te
     return relative.mul_(SCALE).round_().clamp_(min=1.0).long().mul_(startable)
 
 
-def draw_evenly(bars: torch.Tensor, columns: int, environments: int, n_step: int, u: torch.Tensor) -> torch.Tensor:
-    """int64 leaves `[P, B]` of a ring whose startable leaves all have one mass: computes what `draw_leaves` finds.
-
-    `bars` int64 `[P]`, walked so far; startable are all written columns but the n - 1 newest, which in a full ring lie
-    before the write position and may reach around its start.
-    """
-    batch, full, oldest = u.shape[1], (bars > columns)[:, None], (bars % columns)[:, None]
-    count = (bars.clamp(max=columns)[:, None] - n_step + 1) * environments
-    part = torch.arange(batch, device=u.device)
-    position = ((part + u.double()) * (count.double() * SCALE / batch)).long()
-    place = torch.minimum(position // int(SCALE), count - 1)
-    column, first_out = place // environments, oldest - (n_step - 1)
-    skipped = torch.where(first_out < 0, oldest, (column >= first_out) * (n_step - 1))
-    return (column + full * skipped) * environments + place % environments
-
-
 def draw_leaves(mass: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
     """int64 leaves `[P, B]`, one from each of B equal parts of the member's total mass; `u` float32 `[P, B]` in [0, 1).
 

@@ -14,7 +14,7 @@ from functools import cached_property
 import torch
 
 import numba_kernels as nk
-from trainer.priority import draw_evenly, draw_leaves, importance_weights, leaf_masses
+from trainer.priority import draw_leaves, importance_weights, leaf_masses
 
 FIELDS = {
     "row": torch.int32,
@@ -135,7 +135,8 @@ def sample(
     """
     environments = replay.fields["row"].shape[2]
     if exponents is None:
-        index, weight = draw_evenly(bars, replay.columns, environments, n_step, u), torch.ones_like(u)
+        index, weight = torch.empty_like(u, dtype=torch.int64), torch.ones_like(u)
+        nk.draw_evenly(bars.contiguous(), u, replay.columns, environments, n_step, index)
     else:
         mass = leaf_masses(replay.fields["priority"].flatten(1), _startable(replay, bars, n_step), exponents[0])
         index = draw_leaves(mass, u)

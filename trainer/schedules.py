@@ -5,9 +5,8 @@ All are linear and then constant. A captured step replays these functions, so no
 
 from __future__ import annotations
 
-import torch
-
-from trainer.signals import Counters, Signals
+import numba_kernels as nk
+from trainer.signals import COUNTERS, Counters, Signals
 
 # Slot written -> (start, end, updates it takes).
 LINEAR = {
@@ -17,22 +16,14 @@ LINEAR = {
 }
 
 
-def linear(start: torch.Tensor, end: torch.Tensor, duration: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
-    """start + (end - start) * min(1, updates / duration), and `end` to the bit from then on. All `[P]`."""
-    progress = (updates / duration).clamp(max=1.0)
-    return torch.where(progress < 1.0, start + (end - start) * progress, end)
-
-
-def readiness(signals: Signals, updates: torch.Tensor) -> torch.Tensor:
-    """How far the trunk gradient of IQN is open `[P]`: 0 for `iqn_warmup_updates`, then linear to 1 over
-    `iqn_ramp_updates`. The head learns from the first update: it opens the trunk once it has something to say."""
-    return ((updates - signals["iqn_warmup_updates"]) / signals["iqn_ramp_updates"]).clamp(0.0, 1.0)
+# Slot written -> (updates it stays 0, updates it then takes to 1). The IQN head learns from the first update: it opens
+# the trunk once it has something to say.
+RAMPS = {"iqn_readiness": ("iqn_warmup_updates", "iqn_ramp_updates")}
+LINEAR_SLOTS = tuple(name for slot, names in LINEAR.items() for name in (*names, slot))
+RAMP_SLOTS = tuple(name for slot, names in RAMPS.items() for name in (*names, slot))
 
 
 def write_schedules(signals: Signals, counters: Counters) -> None:
     """Bring all scheduled slots to the present number of updates."""
-    updates = counters["updates"]
-    for slot, names in LINEAR.items():
-        start, end, duration = (signals[name] for name in names)
-        signals[slot].copy_(linear(start, end, duration, updates))
-    signals["iqn_readiness"].copy_(readiness(signals, updates))
+    linear, ramps = signals.places(LINEAR_SLOTS).view(-1, 4), signals.places(RAMP_SLOTS).view(-1, 3)
+    nk.anneal(signals.table, counters.table, COUNTERS.index("updates"), linear, ramps)

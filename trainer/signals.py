@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+import numba_kernels as nk
 from trainer.config import ArmConfig, Feature, GemConfig, TrainerConfig
 
 
@@ -42,11 +43,11 @@ SLOTS = (
     Slot("q_gap_peak", "train volatilities", 0.0, "health.observe_q_gap"),
     Slot("q_gap_floor", "train volatilities", 0.0, "health.observe_q_gap"),
     Slot("norm_ema_rate", "1 per update", 0.0, "config"),
-    Slot("applied_norm_ema", "gradient norm", 0.0, "components.observe_applied"),
+    Slot("applied_norm_ema", "gradient norm", 0.0, "optimiser.clip"),
     Slot("reward_scale", "1 / log return", 1.0, "pack._fresh_signals"),
     Slot("q_temperature", "train volatilities", 0.1, "constant"),
-    Slot("adam_beta1_power", "1", 1.0, "optimiser.adam"),
-    Slot("adam_beta2_power", "1", 1.0, "optimiser.adam"),
+    Slot("adam_beta1_power", "1", 1.0, "optimiser.clip"),
+    Slot("adam_beta2_power", "1", 1.0, "optimiser.clip"),
     Slot("episode_bars", "bars", 0.0, "config"),
     Slot("q_gap_ema_direction", "train volatilities", 0.0, "health.observe_q_gap"),
     Slot("q_gap_ema_magnitude", "train volatilities", 0.0, "health.observe_q_gap"),
@@ -103,14 +104,17 @@ class Signals:
         self._index = {name: i for i, name in enumerate(self.names)}
         defaults = [s.default for s in SLOTS] + [0.0] * (len(gems) * len(GEM_SLOTS))
         self.table = torch.tensor(defaults, dtype=torch.float32, device=device).repeat(members, 1)
+        self._places: dict[tuple[str, ...], torch.Tensor] = {}
 
     def __getitem__(self, name: str) -> torch.Tensor:
         """float32 [P], a view: writing to it writes the slot."""
         return self.table[:, self._index[name]]
 
     def places(self, names: tuple[str, ...]) -> torch.Tensor:
-        """int64 columns of the slots `names` in the table."""
-        return torch.tensor([self._index[name] for name in names], device=self.table.device)
+        """int64 columns of the slots `names` in the table; made once, before anything is captured."""
+        if names not in self._places:
+            self._places[names] = torch.tensor([self._index[name] for name in names], device=self.table.device)
+        return self._places[names]
 
     def write_config(self, trainer: TrainerConfig) -> None:
         """Copy the hyperparameters that the step reads into every member's row."""
@@ -149,6 +153,7 @@ class Counters:
 
     def __init__(self, members: int, device: torch.device) -> None:
         self.table = torch.zeros(members, len(COUNTERS), dtype=torch.int64, device=device)
+        self.clip_columns = torch.tensor([COUNTERS.index(name) for name in nk.CLIP_COLUMNS], device=device)
         self["frozen_at"].fill_(-1)
         self["snapshot_epoch"].fill_(-1)
 

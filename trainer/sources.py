@@ -17,7 +17,7 @@ from trainer.losses import ensemble as ensemble_losses
 from trainer.losses.c51 import C51Loss, c51_loss
 from trainer.losses.iqn import iqn_loss, next_quantiles, td_target
 from trainer.losses.reconstruction import reconstruction_loss
-from trainer.network import Activations, SpectralNorm, Weights, backward, forward
+from trainer.network import Activations, SpectralNorm, Weights, backward, forward, low_operands
 from trainer.noisy import perturb
 from trainer.pack import Learner, Pack
 from trainer.replay import Batch, sample
@@ -25,10 +25,14 @@ from trainer.replay import Batch, sample
 
 @dataclass(frozen=True)
 class Side:
-    """One network with one draw of its noise."""
+    """One network with one draw of its noise; `low`: what its products take in bfloat16, None for float32."""
 
     weights: Weights
     norm: SpectralNorm | None
+    low: Weights | None = None
+
+    def forward(self, observation: torch.Tensor) -> Activations:
+        return forward(self.weights, self.norm, observation, self.low)
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,9 @@ def side(pack: Pack, learner: Learner, purpose: int, step: torch.Tensor) -> Side
     weights = learner.weights
     if "noisy_nets" in pack.features:
         weights = perturb(weights, pack.draws, purpose, step, pack.signals["noisy_nets"])
-    return Side(weights, learner.norm())
+    norm = learner.norm()
+    low = low_operands(learner.low, pack.layout, weights, norm) if learner.low.shape[1] else None
+    return Side(weights, norm, low)
 
 
 def forward_batch(pack: Pack) -> Forwarded:
@@ -64,8 +70,7 @@ def forward_batch(pack: Pack) -> Forwarded:
     target = side(pack, pack.target, draws.NOISE_TARGET, step)
     size = trainer.batch_size
     views = pack.market.observe(batch.rows[:, ::2].flatten(1), batch.targets[:, ::2].flatten(1))  # t, then t + n
-    both = forward(online.weights, online.norm, views)
-    valued = forward(target.weights, target.norm, views[:, size:])
+    both, valued = online.forward(views), target.forward(views[:, size:])
     return Forwarded(batch, online, target, both, both.samples(slice(size)), both.samples(slice(size, None)), valued)
 
 
@@ -94,8 +99,10 @@ def iqn(pack: Pack, done: Forwarded, best: C51Loss) -> torch.Tensor:
     trainer, batch, signals = pack.spec.trainer, done.batch, pack.signals
     step, shape = pack.counters["updates"].clone(), (trainer.batch_size, trainer.iqn.quantiles)
     tau = pack.draws.uniform(draws.TAU_ONLINE, step, *shape)
-    act = iqn_head.forward(done.online.weights, done.act.trunk, tau)
-    later = iqn_head.forward(done.target.weights, done.valued.trunk, pack.draws.uniform(draws.TAU_TARGET, step, *shape))
+    act = iqn_head.forward(done.online.weights, done.act.trunk.float(), tau)
+    later = iqn_head.forward(
+        done.target.weights, done.valued.trunk.float(), pack.draws.uniform(draws.TAU_TARGET, step, *shape)
+    )
     quantiles = next_quantiles(later.values, best.next_direction, best.next_magnitude)
     target = td_target(batch.returns, batch.discount, quantiles)
     loss = iqn_loss(act.values, tau, batch.direction, batch.magnitude, target, batch.weight, trainer.iqn.kappa)
@@ -108,9 +115,9 @@ def iqn(pack: Pack, done: Forwarded, best: C51Loss) -> torch.Tensor:
 def ensemble(pack: Pack, done: Forwarded, best: C51Loss) -> torch.Tensor:
     """Row and loss `[P]` of the bootstrapped heads; each learns from its own share of the replay's places."""
     batch, heads = done.batch, pack.spec.trainer.ensemble.heads
-    act = ensemble_head.forward(done.online.weights, done.act.trunk, heads)
-    chosen = ensemble_head.forward(done.online.weights, done.later.trunk, heads)
-    valued = ensemble_head.forward(done.target.weights, done.valued.trunk, heads)
+    act = ensemble_head.forward(done.online.weights, done.act.trunk.float(), heads)
+    chosen = ensemble_head.forward(done.online.weights, done.later.trunk.float(), heads)
+    valued = ensemble_head.forward(done.target.weights, done.valued.trunk.float(), heads)
     following = ensemble_losses.next_values(chosen.values, valued.values)
     target = td_target(batch.returns, batch.discount, following)
     places = batch.index[..., None].expand(-1, -1, heads)
@@ -124,10 +131,11 @@ def ensemble(pack: Pack, done: Forwarded, best: C51Loss) -> torch.Tensor:
 
 def reconstruction(pack: Pack, done: Forwarded, best: C51Loss) -> torch.Tensor:
     """Row and loss `[P]` of the decoder that rebuilds the observation from the trunk."""
-    rebuilt = decoder.forward(done.online.weights, done.act.trunk)
+    trunk = done.act.trunk.float()
+    rebuilt = decoder.forward(done.online.weights, trunk)
     loss = reconstruction_loss(rebuilt, done.act.observation)
     d_rebuilt = _weighted(pack.signals["reconstruction_weight"], loss.d_values)
-    d_trunk = decoder.backward(done.online.weights, done.act.trunk, d_rebuilt, pack.row_views["rec"])
+    d_trunk = decoder.backward(done.online.weights, trunk, d_rebuilt, pack.row_views["rec"])
     _enter_trunk(pack, done, "rec", d_trunk)
     return loss.value
 

@@ -15,11 +15,11 @@ import torch
 import numba_kernels as nk
 from trainer import draws
 from trainer.aux_ops import add_wired, cql, distill, measure_gems
-from trainer.components import c51_scale, observe_applied
+from trainer.components import c51_budget
 from trainer.explore import explore, prefer
 from trainer.market import advance, restart, target_of
-from trainer.measurement import observe_rows, observe_update, slice_norms, whole
-from trainer.optimiser import adam, clip_factor, freeze
+from trainer.measurement import observe_rows, observe_update, slice_norms
+from trainer.optimiser import adam, clip
 from trainer.pack import Pack
 from trainer.replay import insert, update_priorities
 from trainer.schedules import write_schedules
@@ -74,15 +74,14 @@ def graph_forward(pack: Pack) -> Summed:
     applies."""
     done = forward_batch(pack)
     loss = c51(pack, done)
-    raw_norm = whole(slice_norms(pack.row("c51")[None], pack.starts)[0])
-    scale = c51_scale(raw_norm, pack.signals)
+    scale, kept = c51_budget(slice_norms(pack.row("c51")[None], pack.starts)[0], pack.signals)
     nk.scaled(pack.gradient, scale, pack.row("c51"), pack.used)  # over whatever stands there
     losses, coefficients = {"c51": loss.value}, {"c51_bs": scale}
     for name in pack.backward_sources:
         losses[name] = BACKWARD[name](pack, done, loss)
         coefficients[name] = pack.signals[pack.component(name).gates[0]]  # its weight, in the row already
         nk.saxpy(pack.gradient, (coefficients[name] != 0).float(), pack.row(name), pack.used)
-    return Summed(done, losses, loss.priority, raw_norm * scale, coefficients)
+    return Summed(done, losses, loss.priority, kept, coefficients)
 
 
 def aux_ops(pack: Pack, summed: Summed, diagnose: bool) -> dict[str, torch.Tensor]:
@@ -99,20 +98,18 @@ def aux_ops(pack: Pack, summed: Summed, diagnose: bool) -> dict[str, torch.Tenso
 
 def graph_adam(pack: Pack, summed: Summed) -> tuple[torch.Tensor, torch.Tensor]:
     """Clip, Adam, target update, power iterations, priorities. Returns the applied norm and the clip factor, `[P]`."""
-    norm = whole(slice_norms(pack.gradient[None], pack.starts)[0])
-    observe_applied(norm, pack.signals)
-    alive = freeze(pack.counters, norm, summed.losses["c51"])
-    factor = clip_factor(norm, pack.signals["clip_norm"])
-    online, target = pack.online, pack.target
-    moments = pack.first_moment, pack.second_moment
-    adam(online.params, target.params, pack.gradient, *moments, pack.signals, pack.counters, factor, alive, pack.used)
+    norms = slice_norms(pack.gradient[None], pack.starts)[0]
+    clipped = clip(norms, summed.losses["c51"], pack.signals, pack.counters)
+    online, target, moments = pack.online, pack.target, (pack.first_moment, pack.second_moment)
+    low, alive = (online.low, target.low), clipped.alive != 0
+    adam(online.params, target.params, pack.gradient, *moments, clipped, pack.used, low)
     if "spectral_norm" in pack.features:
         online.iterate(alive)
         target.iterate(alive)
     if "prioritised_replay" in pack.features:
         update_priorities(pack.replay, summed.done.batch.index, summed.priority, alive)
     pack.counters["updates"].add_(1)
-    return norm, factor
+    return clipped.norm, clipped.factor
 
 
 def update(pack: Pack, diagnose: bool) -> None:

@@ -30,19 +30,18 @@ from trainer.data.source import load_table
 from trainer.pack import Pack, build_pack
 from trainer.step import begin_walks, iterate, update, walk
 
-ENVIRONMENTS = 64
 PROBED = {gem: GemConfig(mode="probe") for gem in BUILTIN_GEMS}
 C51_ONLY = ArmConfig(name="base", features_off=FEATURES)  # C51, double DQN, n-step, Adam, clip, target update
 FULL = ArmConfig(name="base", gems=PROBED)  # every feature of the default configuration
 
 
-def spec_of(shape: Shape, device: str, arm: ArmConfig) -> TrialSpec:
+def spec_of(shape: Shape, device: str, arm: ArmConfig, precision: str = "tf32") -> TrialSpec:
     """The trainer at the sizes of `shape`, all members in one arm."""
     network = NetworkConfig(trunk=shape.trunk, head=shape.head, atoms=shape.atoms, v_max=shape.v_max)
     trainer = TrainerConfig(
         batch_size=shape.batch,
         replay_capacity=shape.capacity,
-        environments=ENVIRONMENTS,
+        environments=shape.environments,
         n_step=shape.n_step,
         network=network,
     )
@@ -53,7 +52,7 @@ def spec_of(shape: Shape, device: str, arm: ArmConfig) -> TrialSpec:
         trainer=trainer,
         arms=(arm,),
         members=tuple(Member(arm=arm.name, seed=s, fold=s % 2) for s in range(shape.members)),
-        machine=Machine(device=device),
+        machine=Machine.model_validate({"device": device, "precision": precision}),
     )
 
 
@@ -63,19 +62,25 @@ def filled_pack(shape: Shape, spec: TrialSpec) -> Pack:
     features = np.random.default_rng(0).normal(size=(len(table.features), shape.features)).astype(np.float32)
     pack = build_pack(spec, replace(table, features=features))
     begin_walks(pack)
-    for _ in range(shape.capacity // ENVIRONMENTS + shape.n_step):
+    for _ in range(shape.capacity // shape.environments + shape.n_step):
         walk(pack)
     return pack
 
 
 def make(
-    shape: Shape, device: torch.device, arm: ArmConfig, step: Step, diagnose: bool = False, captured: bool = True
+    shape: Shape,
+    device: torch.device,
+    arm: ArmConfig,
+    step: Step,
+    diagnose: bool = False,
+    captured: bool = True,
+    precision: str = "tf32",
 ) -> Callable[[], None]:
     """One step of a filled pack, as a graph on CUDA when `captured`."""
     torch.set_float32_matmul_precision("high" if device.type == "cuda" else "highest")  # TF32
     with torch.no_grad():
         nk.warmup(device)
-        pack = filled_pack(shape, spec_of(shape, str(device), arm))
+        pack = filled_pack(shape, spec_of(shape, str(device), arm, precision))
         for _ in range(3):
             step(pack, diagnose)
         if device.type != "cuda" or not captured:
@@ -87,29 +92,29 @@ def make(
 
 
 def packed(job: Job, arm: ArmConfig, step: Step, diagnose: bool = False) -> Outcome:
-    call = make(job.shape, torch.device(job.device), arm, step, diagnose)
+    call = make(job.shape, torch.device(job.device), arm, step, diagnose, precision=job.precision)
     return Outcome(torch_rates(call, job.device, job.shape.members, job.repeats, job.seconds))
 
 
-@rival("ours", precisions=("tf32",))
+@rival("ours")
 def ours(job: Job) -> Outcome:
     """One update of every member."""
     return packed(job, C51_ONLY, update)
 
 
-@rival("ours-walking", precisions=("tf32",))
+@rival("ours-walking")
 def ours_walking(job: Job) -> Outcome:
     """One update of every member and one bar in each of its 64 market walks, inserted into the replay."""
     return packed(job, C51_ONLY, iterate)
 
 
-@rival("full", precisions=("tf32",))
+@rival("full")
 def full(job: Job) -> Outcome:
     """The same with every feature of the default configuration."""
     return packed(job, FULL, iterate)
 
 
-@rival("full-diagnosed", precisions=("tf32",))
+@rival("full-diagnosed")
 def full_diagnosed(job: Job) -> Outcome:
     """An iteration that measures all gems and norms; a default epoch has 2 of them in 50."""
     return packed(job, FULL, iterate, diagnose=True)

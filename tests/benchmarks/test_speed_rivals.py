@@ -56,7 +56,6 @@ def trainer_updates(data: Data, indices: np.ndarray) -> Result:
     import numba_kernels as nk
     from trainer.losses.c51 import c51_loss
     from trainer.network import backward, forward
-    from trainer.optimiser import clip_factor
 
     s, members, layout = SHAPE, SHAPE.members, trainer_layout()
     params, gradient, first, second = torch.zeros(4, members, layout.total)
@@ -75,7 +74,7 @@ def trainer_updates(data: Data, indices: np.ndarray) -> Result:
         found = c51_loss(both, valued, SimpleNamespace(weight=torch.ones(members, s.batch), **batch), support)
         act = both.samples(slice(s.batch))
         backward(layout.views(params), None, act, {"streams": found.streams}, layout.views(gradient))
-        factor = clip_factor(gradient.norm(dim=1), torch.full((members,), s.clip_norm))
+        factor = (s.clip_norm / gradient.norm(dim=1)).clamp(max=1.0)
         step, correction = s.learning_rate / (1.0 - s.beta1**update), 1.0 / (1.0 - s.beta2**update)
         row = torch.tensor([step, s.beta1, s.beta2, correction, s.epsilon, s.target_rate])
         coefficients = torch.cat((factor[:, None], row.expand(members, -1)), 1).contiguous()

@@ -5,7 +5,7 @@ import torch
 
 from numba_kernels import OPERATIONS
 
-INTEGER_OF_SIZE = {1: torch.int8, 4: torch.int32, 8: torch.int64}
+INTEGER_OF_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def walk_table(rows, seed, spread=0.01):
@@ -108,10 +108,39 @@ def n_step(g, lanes, size):
     return [*fields, *inputs, *outputs, torch.zeros(lanes, 3, size)]
 
 
+def draw_evenly(g, lanes, size):
+    u = torch.randint(2**24, (lanes, 9 * size), generator=g) / 2.0**24
+    bars = torch.randint(3, 14, (lanes,), generator=g)
+    return [bars, u, 6, 4, 3, torch.zeros(lanes, 9 * size, dtype=torch.int64)]
+
+
+def action_offsets(g, lanes, size):
+    value, *branches = (normal(g, lanes, 5 * width * size) for width in (1, 3, 3))
+    return [value[:, : 3 * size], *(b[:, : 9 * size] for b in branches), torch.zeros(lanes, 6, 3 * size)]
+
+
+def anneal(g, lanes, size):
+    counters = torch.randint(9, (lanes, 3), generator=g)
+    linear, ramps = torch.tensor([[0, 1, 2, 5], [3, 1, 2, 6]]), torch.tensor([[3, 2, 4]])
+    return [positive(g, lanes, 7) * 6.0, counters, 1, linear, ramps]
+
+
+def budget(g, lanes, size):
+    return [positive(g, lanes, size), positive(g, lanes, 4), torch.tensor([3, 1]), *(torch.zeros(lanes) for _ in "abc")]
+
+
+def clip(g, lanes, size):
+    counters = torch.tensor([[5, 2, -1, 9]]).repeat(lanes, 1)
+    tables = [positive(g, lanes, 12) * 0.5, counters, torch.randperm(12, generator=g)[:10], torch.tensor([0, 1, 2])]
+    outputs = [torch.zeros(lanes), torch.zeros(lanes), ones(lanes), torch.zeros(lanes, 7)]
+    return [positive(g, lanes, size), positive(g, lanes), *tables, *outputs]
+
+
 def adam_step(g, lanes, size):
     coefficients = torch.tensor([[0.5, 1e-3, 0.9, 0.999, 2.0, 1e-8, 0.01]]).repeat(lanes, 1)
     rows = [normal(g, lanes, 6 * size) for _ in range(5)]
-    return [rows[0], coefficients, ones(lanes), rows[1], rows[2], rows[3].abs(), rows[4], 6 * size - 2]
+    low = [torch.full((lanes, 2 * size), 7.0, dtype=torch.bfloat16) for _ in "ab"]
+    return [rows[0], coefficients, ones(lanes), rows[1], rows[2], rows[3].abs(), rows[4], 6 * size - 2, *low]
 
 
 def saxpy(g, lanes, size):
@@ -149,12 +178,16 @@ def costs(lanes):
     return torch.tensor([[0.003, 0.02, 0.05, 0.0, 0.05]], dtype=torch.float64).repeat(lanes, 1)
 
 
+NARROW = "_bfloat16"
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
 
 
 def arguments(name, lanes=3, size=8, seed=0):
-    """Fresh arguments of the operation `name`."""
-    return globals()[name](torch.Generator().manual_seed(seed), lanes, size)
+    """Fresh arguments of the operation `name`; one on bfloat16 takes those of its float32 sibling, rounded."""
+    size += size % 2 if name.endswith(NARROW) else 0
+    values = globals()[name.removesuffix(NARROW)](torch.Generator().manual_seed(seed), lanes, size)
+    kinds = [a.kind for a in BY_NAME[name].arguments]
+    return [v.to(torch.bfloat16) if kind == "bfloat16" else v for v, kind in zip(values, kinds, strict=True)]
 
 
 def lane_axis(name, i):

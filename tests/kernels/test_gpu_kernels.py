@@ -34,7 +34,7 @@ def check(name, expected, got):
         if isinstance(left, torch.Tensor) and left.is_floating_point():
             ulps = 1e-14 if left.dtype == torch.float64 else 1e-5
             largest = left.abs().max().item() if left.numel() else 0.0
-            np.testing.assert_allclose(right, left, rtol=ulps, atol=ulps * largest)
+            np.testing.assert_allclose(right.double(), left.double(), rtol=ulps, atol=ulps * largest)
 
 
 @pytest.mark.parametrize("lanes", [1, 3, 33])

@@ -31,7 +31,7 @@ def test_kernels_equal_their_cpu_twins(name, seed):
     for left, right in zip(on_cpu, simulated, strict=True):
         if isinstance(left, torch.Tensor):
             limits = (1e-14, 1e-16) if left.dtype == torch.float64 else (2e-5, 1e-7)
-            np.testing.assert_allclose(left, right, *limits, err_msg=f"seed {seed}")
+            np.testing.assert_allclose(left.double(), right.double(), *limits, err_msg=f"seed {seed}")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from trainer.config import TrainerConfig
-from trainer.optimiser import adam, clip_factor, freeze
+from trainer.optimiser import adam, clip
 from trainer.signals import Counters, Signals
 
 CPU = torch.device("cpu")
@@ -33,11 +33,13 @@ def gradients(steps):
     return [torch.randn(MEMBERS, TOTAL, generator=g) for _ in range(steps)]
 
 
-def step(buffers, tables, gradient, factor=None, alive=None):
-    factor = torch.ones(MEMBERS) if factor is None else factor
-    alive = torch.ones(MEMBERS, dtype=torch.bool) if alive is None else alive
+def step(buffers, tables, gradient, low=None):
+    """One update as the trainer makes it, the gradient being one slice."""
+    loss = torch.zeros(MEMBERS)
+    clipped = clip(gradient.norm(dim=1, keepdim=True), loss, *tables)
     state = (buffers[name] for name in ("params", "target"))
-    adam(*state, gradient, buffers["first"], buffers["second"], *tables, factor, alive, gradient.shape[1])
+    adam(*state, gradient, buffers["first"], buffers["second"], clipped, gradient.shape[1], low)
+    return clipped
 
 
 def test_equals_torch_adam_in_float64(buffers, tables):
@@ -73,17 +75,24 @@ def test_equals_torch_adam_in_float32(buffers, tables):
 
 
 def test_clip_is_of_each_member():
-    norm, clip = torch.tensor([0.0, 5.0, 20.0, 10.0]), torch.tensor([10.0, 2.5, 10.0, 10.0])
-    assert clip_factor(norm, clip).tolist() == [1.0, 0.5, 0.5, 1.0]
+    signals, counters = Signals(4, (), CPU), Counters(4, CPU)
+    signals["clip_norm"].copy_(torch.tensor([10.0, 2.5, 10.0, 10.0]))
+    norms = torch.tensor([[0.0, 0.0], [3.0, 4.0], [12.0, 16.0], [10.0, 0.0]])
+    found = clip(norms, torch.zeros(4), signals, counters)
+    assert found.norm.tolist() == [0.0, 5.0, 20.0, 10.0]
+    assert found.factor.tolist() == [1.0, 0.5, 0.5, 1.0]
+    assert torch.equal(found.coefficients[:, 0], found.factor)
 
 
 def test_a_clipped_gradient_is_the_gradient_scaled(buffers, tables):
     other = {name: buffer.clone() for name, buffer in buffers.items()}
     signals, counters = Signals(MEMBERS, (), CPU), Counters(MEMBERS, CPU)
     signals.table.copy_(tables[0].table)
-    factor = torch.tensor([1.0, 0.25, 0.5])
+    tables[0]["clip_norm"].copy_(torch.tensor([100.0, 2.0, 4.0]))
+    signals["clip_norm"].fill_(1e9)
     for gradient in gradients(5):
-        step(buffers, tables, gradient, factor)
+        factor = step(buffers, tables, gradient).factor
+        assert (factor < 1.0).tolist() == [False, True, True]
         step(other, (signals, counters), gradient * factor[:, None])
     assert all(torch.equal(buffers[name], other[name]) for name in buffers)
 
@@ -93,7 +102,7 @@ def test_a_member_that_is_not_alive_keeps_every_bit_and_its_powers(buffers, tabl
     before = {name: buffer.clone() for name, buffer in buffers.items()}
     gradient = gradients(1)[0]
     gradient[1, 7] = float("nan")
-    step(buffers, tables, gradient, alive=torch.tensor([True, False, True]))
+    assert step(buffers, tables, gradient).alive.tolist() == [1, 0, 1]
     for name, buffer in buffers.items():
         assert torch.equal(buffer[1], before[name][1])
         assert torch.isfinite(buffer).all()
@@ -103,12 +112,30 @@ def test_a_member_that_is_not_alive_keeps_every_bit_and_its_powers(buffers, tabl
 
 
 def test_freeze_notes_the_first_broken_update_and_never_thaws():
-    counters = Counters(4, CPU)
+    signals, counters = Signals(4, (), CPU), Counters(4, CPU)
     fine, nan, inf = 1.0, float("nan"), float("inf")
     counters["updates"].fill_(3)
-    alive = freeze(counters, torch.tensor([fine, nan, fine, inf]), torch.tensor([fine, fine, nan, fine]))
-    assert alive.tolist() == [True, False, False, False]
+    norms = torch.tensor([[fine], [nan], [fine], [inf]])
+    alive = clip(norms, torch.tensor([fine, fine, nan, fine]), signals, counters).alive
+    assert alive.tolist() == [1, 0, 0, 0]
     counters["updates"].fill_(4)
-    alive = freeze(counters, torch.full((4,), fine), torch.full((4,), fine))
+    alive = clip(torch.full((4, 1), fine), torch.full((4,), fine), signals, counters).alive
     assert alive.tolist() == [True, False, False, False]
     assert counters["frozen_at"].tolist() == [-1, 3, 3, 3]
+
+
+def test_the_running_norm_starts_at_the_first_and_skips_a_broken_one():
+    signals, counters = Signals(2, (), CPU), Counters(2, CPU)
+    signals["norm_ema_rate"].fill_(0.25)
+    for norm in ([4.0, 4.0], [8.0, float("nan")], [8.0, 8.0]):
+        clip(torch.tensor(norm)[:, None], torch.zeros(2), signals, counters)
+    assert signals["applied_norm_ema"].tolist() == [4.0 + 1.0 + 0.75, 5.0]
+
+
+def test_low_copies_follow_the_parameters_and_stay_with_a_frozen_member(buffers, tables):
+    low = tuple(buffers[name][:, :32].to(torch.bfloat16) for name in ("params", "target"))
+    for gradient in gradients(3):
+        gradient[1, 3] = float("inf")
+        step(buffers, tables, gradient, low)
+    for copy, name in zip(low, ("params", "target"), strict=True):
+        assert torch.equal(copy, buffers[name][:, :32].to(torch.bfloat16))

@@ -8,7 +8,7 @@ import torch
 from tiny_trial import OFF, TRAINER, WIRED, run, started, tiny_spec
 
 from trainer import step
-from trainer.components import NINE, c51_scale, list_components, observe_applied
+from trainer.components import NINE, c51_budget, list_components
 from trainer.config import ArmConfig, EnsembleConfig, GemConfig
 from trainer.pack import state
 from trainer.params import C51_REACH
@@ -85,8 +85,9 @@ def test_c51_is_scaled_to_its_budget():
     signals = Signals(4, (), torch.device("cpu"))
     signals["c51_budget"].fill_(2.0)
     signals["applied_norm_ema"].copy_(torch.tensor([0.0, 3.0, 3.0, 3.0]))
-    scale = c51_scale(torch.tensor([100.0, 5.0, 12.0, 0.0]), signals)
+    scale, kept = c51_budget(torch.tensor([[60.0, 80.0], [3.0, 4.0], [0.0, 12.0], [0.0, 0.0]]), signals)
     assert scale.tolist() == [1.0, 1.0, 0.5, 1.0]
+    assert kept.tolist() == [100.0, 5.0, 6.0, 0.0]
 
 
 @pytest.mark.parametrize("norm", [math.inf, math.nan])
@@ -94,17 +95,9 @@ def test_a_gradient_of_c51_that_is_not_finite_is_not_scaled_away(norm):
     signals = Signals(2, (), torch.device("cpu"))
     signals["c51_budget"].fill_(2.0)
     signals["applied_norm_ema"].fill_(3.0)
-    first, second = c51_scale(torch.tensor([norm, 12.0]), signals).tolist()
+    first, second = c51_budget(torch.tensor([[norm], [12.0]]), signals)[0].tolist()
     assert math.isnan(first)
     assert second == 0.5
-
-
-def test_the_running_norm_starts_at_the_first_and_skips_a_broken_one():
-    signals = Signals(2, (), torch.device("cpu"))
-    signals["norm_ema_rate"].fill_(0.25)
-    for norm in ([4.0, 4.0], [8.0, float("nan")], [8.0, 8.0]):
-        observe_applied(torch.tensor(norm), signals)
-    assert signals["applied_norm_ema"].tolist() == [4.0 + 1.0 + 0.75, 5.0]
 
 
 def test_a_tight_budget_binds_in_training(market_file):
