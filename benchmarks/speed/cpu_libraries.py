@@ -1,159 +1,39 @@
-"""One C51 update in Tianshou 2.0.1 and in TorchRL on one CPU thread, beside one network in plain PyTorch.
+"""One C51 update on the CPU: gemsweep's own, Tianshou 2.0.1, TorchRL and one network in plain PyTorch, side by side.
 
-    python cpu_libraries.py --repeats 7 --seconds 2 --json OUT
+    python benchmarks/speed/cpu_libraries.py --repeats 7 --seconds 2 --json OUT
 
-Neither library branches: both choose among 9 = 3 x 3 flat actions of 51 atoms. Tianshou has its own dueling `Net`,
-trunk 256-256 and two heads with 128 hidden units; TorchRL an `MLP` 256-256-128. An update draws a batch from the
-library's own replay of 16384 transitions, forms the target, steps Adam and moves the target network in the library's
-own way: Tianshou copies it every 100 updates and forms 3-step returns as it samples; TorchRL is given the returns and
-moves it by Polyak. Only TorchRL and plain PyTorch clip the gradient. Tianshou reads the loss back to the host.
+All have the same threads, batch and replay size; `library_updates.py` says what each does. Repeats of all alternate, so
+that what else the machine does falls on all alike. Wall and processor time and their ratios to ours, repeat by repeat:
+median [smallest, largest]. `products` are the matrix products of an update alone. A library that is absent is left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import platform
 import time
-from collections.abc import Callable
-from importlib.metadata import version
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from shapes import ACTIONS, TARGETS, Data, Shape, synthetic
+from library_updates import MAKERS
+from shapes import Shape, synthetic
 from timing import calls_for, summary
-from torch import nn
 
-CHOICES = ACTIONS * ACTIONS
 BATCH = 256
-COPY_EVERY = 100
-
-Update = Callable[[], object]
-
-
-def observations(data: Data, row: str, target: str) -> np.ndarray:
-    """float32 `[capacity, observation]` of the first member's transitions."""
-    one_hot = np.eye(TARGETS, dtype=np.float32)[data.replay[target][0]]
-    return np.concatenate((data.features[data.replay[row][0]], one_hot), 1)
+LIBRARIES = "tianshou", "torchrl"
+PACKAGES = "torch", *LIBRARIES, "tensordict", "numpy", "numba"
 
 
-def flat_actions(data: Data) -> np.ndarray:
-    return data.replay["direction"][0].astype(np.int64) * ACTIONS + data.replay["magnitude"][0]
-
-
-def count(module: nn.Module) -> int:
-    return sum(p.numel() for p in module.parameters() if p.requires_grad)
-
-
-def tianshou_update(shape: Shape, data: Data) -> tuple[Update, int]:
-    import gymnasium as gym
-    from tianshou.algorithm.modelfree.c51 import C51, C51Policy
-    from tianshou.algorithm.optim import AdamOptimizerFactory
-    from tianshou.data import Batch, ReplayBuffer
-    from tianshou.utils.net.common import Net
-    from tianshou.utils.torch_utils import policy_within_training_step, torch_train_mode
-
-    head: dict[str, Any] = {"hidden_sizes": [shape.head]}
-    model = Net(
-        state_shape=(shape.observation,),
-        action_shape=CHOICES,
-        hidden_sizes=shape.trunk,
-        num_atoms=shape.atoms,
-        softmax=True,
-        dueling_param=(head, head),
-    )
-    policy = C51Policy(
-        model=model,
-        action_space=gym.spaces.Discrete(CHOICES),
-        observation_space=gym.spaces.Box(-np.inf, np.inf, (shape.observation,), np.float32),
-        num_atoms=shape.atoms,
-        v_min=-shape.v_max,
-        v_max=shape.v_max,
-    )
-    betas = shape.beta1, shape.beta2
-    algorithm = C51(
-        policy=policy,
-        optim=AdamOptimizerFactory(lr=shape.learning_rate, betas=betas, eps=shape.epsilon),
-        gamma=shape.discount,
-        n_step_return_horizon=shape.n_step,
-        target_update_freq=COPY_EVERY,
-    )
-    replay = ReplayBuffer(shape.capacity)
-    before, after = observations(data, "row", "target"), observations(data, "later_row", "later_target")
-    ended, actions = data.replay["discount"][0] == 0.0, flat_actions(data)
-    for i in range(shape.capacity):
-        replay.add(
-            Batch(
-                obs=before[i],
-                act=actions[i],
-                rew=data.replay["returns"][0, i],
-                terminated=ended[i],
-                truncated=False,
-                obs_next=after[i],
-            )
-        )
-
-    def update() -> None:
-        with policy_within_training_step(policy), torch_train_mode(policy):
-            algorithm.update(replay, sample_size=shape.batch)
-
-    return update, count(model)
-
-
-def torchrl_update(shape: Shape, data: Data) -> tuple[Update, int]:
-    from tensordict import TensorDict
-    from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
-    from torchrl.modules import MLP, DistributionalQValueActor
-    from torchrl.objectives import DistributionalDQNLoss, SoftUpdate
-
-    cells = [*shape.trunk, shape.head]
-    model = MLP(shape.observation, (shape.atoms, CHOICES), num_cells=cells, activation_class=nn.ReLU)
-    support = torch.from_numpy(data.support)
-    actor = DistributionalQValueActor(model, support=support, action_space="categorical", in_keys=["observation"])
-    objective = DistributionalDQNLoss(actor, gamma=shape.discount, delay_value=True)
-    mover = SoftUpdate(objective, tau=shape.target_rate)
-    parameters = [p for p in objective.parameters() if p.requires_grad]
-    adam = torch.optim.Adam(parameters, shape.learning_rate, (shape.beta1, shape.beta2), shape.epsilon, fused=True)
-    ended = torch.from_numpy(data.replay["discount"][0] == 0.0)[:, None]
-    stored = {
-        "observation": torch.from_numpy(observations(data, "row", "target")),
-        "action": torch.from_numpy(flat_actions(data)),
-        "steps_to_next_obs": torch.full((shape.capacity, 1), shape.n_step),
-        "next": {
-            "observation": torch.from_numpy(observations(data, "later_row", "later_target")),
-            "reward": torch.from_numpy(data.replay["returns"][0])[:, None],
-            "done": ended,
-            "terminated": ended,
-        },
-    }
-    replay = TensorDictReplayBuffer(storage=LazyTensorStorage(shape.capacity), batch_size=shape.batch)
-    replay.extend(TensorDict(stored, [shape.capacity]))
-
-    def update() -> None:
-        adam.zero_grad(set_to_none=True)
-        objective(replay.sample())["loss"].backward()
-        nn.utils.clip_grad_norm_(parameters, shape.clip_norm)
-        adam.step()
-        mover.step()
-
-    return update, sum(p.numel() for p in parameters)
-
-
-def torch_update(shape: Shape, data: Data) -> tuple[Update, int]:
-    from torch_member import Member
-
-    member = Member(shape, torch.device("cpu"), "float32", data)
-    return member.step, count(member.online)
-
-
-MAKERS = {"tianshou": tianshou_update, "torchrl": torchrl_update, "torch-member": torch_update}
-
-
-def measure(shape: Shape, repeats: int, seconds: float, names: tuple[str, ...] = tuple(MAKERS)) -> dict[str, Any]:
-    """Wall and processor milliseconds per update of each library; the repeats of the libraries alternate."""
-    torch.set_num_threads(1)
+def measure(
+    shape: Shape, repeats: int, seconds: float, names: tuple[str, ...] = tuple(MAKERS), threads: int = 1
+) -> dict[str, Any]:
+    """Wall and processor milliseconds per update of each, the ratios of each repeat to ours, and the parameters."""
+    torch.set_num_threads(threads)
     data = synthetic(shape)
     made = {name: MAKERS[name](shape, data) for name in names}
     calls = {name: calls_for(seconds, update, lambda: None) for name, (update, _) in made.items()}
@@ -165,25 +45,55 @@ def measure(shape: Shape, repeats: int, seconds: float, names: tuple[str, ...] =
                 update()
             spent[name]["wall_ms"].append(1e3 * (time.perf_counter() - wall) / calls[name])
             spent[name]["cpu_ms"].append(1e3 * (time.process_time() - processor) / calls[name])
-    return {n: {k: summary(v) for k, v in spent[n].items()} | {"parameters": made[n][1]} for n in names}
+    return summaries(spent, {name: parameters for name, (_, parameters) in made.items()})
+
+
+def summaries(spent: dict[str, dict[str, list[float]]], parameters: dict[str, int]) -> dict[str, Any]:
+    """`wall_ratio` and `cpu_ratio`: of one over ours, repeat by repeat; absent without ours."""
+    found: dict[str, Any] = {}
+    for name, times in spent.items():
+        found[name] = {kind: summary(values) for kind, values in times.items()} | {"parameters": parameters[name]}
+        for kind in ("wall", "cpu") if "ours" in spent else ():
+            pairs = zip(times[f"{kind}_ms"], spent["ours"][f"{kind}_ms"], strict=True)
+            found[name][f"{kind}_ratio"] = summary([one / ours for one, ours in pairs])
+    return found
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    kinds = "cpu_ms", "wall_ms", "cpu_ratio", "wall_ratio"
+    heads = "CPU ms", "wall ms", "over ours, CPU", "over ours, wall"
+    yield f"{'':14}{'parameters':>10}" + "".join(f"{head:>24}" for head in heads)
+    for name, row in found.items():
+        shown = (f"{v['median']:.2f} [{v['min']:.2f}, {v['max']:.2f}]" for v in (row[k] for k in kinds if k in row))
+        yield f"{name:14}{row['parameters']:>10,}" + "".join(f"{text:>24}" for text in shown)
+
+
+def versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {"python": platform.python_version(), "machine": platform.machine()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
 
 
 def main() -> None:
+    here = [name for name in MAKERS if name not in LIBRARIES or importlib.util.find_spec(name)]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0, help="of one repeat")
     parser.add_argument("--batch", type=int, default=BATCH)
-    parser.add_argument("--only", nargs="+", choices=MAKERS, default=list(MAKERS))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", nargs="+", choices=MAKERS, default=here)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    found = measure(Shape(batch=options.batch), options.repeats, options.seconds, tuple(options.only))
-    for name, row in found.items():
-        spread = (f"{k[:-3]} {v['median']:.2f} ms [{v['min']:.2f}, {v['max']:.2f}]" for k, v in row.items() if "_" in k)
-        print(f"{name:14}{row['parameters']:>9} parameters  {'  '.join(spread)}")
+    shape, names = Shape(batch=options.batch), tuple(options.only)
+    found = measure(shape, options.repeats, options.seconds, names, options.threads)
+    print("\n".join(lines(found)))
     if options.json:
-        versions = {name: version(name) for name in ("torch", "tianshou", "torchrl", "tensordict", "numpy")}
-        machine = {"python": platform.python_version(), "processor": platform.processor() or platform.machine()}
-        options.json.write_text(json.dumps({"versions": versions | machine, "batch": options.batch, "found": found}))
+        about = {"versions": versions(), "batch": options.batch, "threads": options.threads}
+        options.json.write_text(json.dumps(about | {"found": found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

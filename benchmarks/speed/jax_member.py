@@ -26,7 +26,7 @@ class Variant:
     """
 
     heads: str = "padded"
-    projection: str = "hat"
+    projection: str = "scatter"
     state: str = "tree"
     block: int = 64
     unroll: int = 1

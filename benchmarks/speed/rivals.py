@@ -10,21 +10,17 @@ To add one:
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from shapes import Shape
 from timing import torch_rates
 
-Call = Callable[[], object]
-SEARCH_SECONDS = 0.5
-
 
 @dataclass(frozen=True)
 class Job:
-    """`variants`: names to choose from by a short trial; empty: every variant that the rival knows."""
+    """`variants`: names to choose from by a short trial; empty: every variant that the rival tries by itself. `limit`:
+    seconds in which a variant must be built and tried."""
 
     name: str
     shape: Shape
@@ -33,6 +29,7 @@ class Job:
     repeats: int
     seconds: float
     variants: tuple[str, ...] = ()
+    limit: float = 90.0
 
 
 @dataclass
@@ -63,32 +60,6 @@ def rival(
         return run
 
     return register
-
-
-def best_of(
-    job: Job, variants: Sequence[Any], build: Callable[[Any], Any], rates: Callable[[Any, Any, int, float], list[float]]
-) -> Outcome:
-    """Try each variant once for a short time, then measure the fastest anew, so that its luck in the trial is not kept.
-
-    `build` makes what `rates` measures. A variant that fails is noted and left out.
-    """
-    start, best, fastest = time.perf_counter(), None, 0.0
-    tried: dict[str, float | str] = {}
-    for variant in variants:
-        if job.variants and variant.name not in job.variants:
-            continue
-        try:
-            call = build(variant)
-            rate = tried[variant.name] = rates(variant, call, 1, SEARCH_SECONDS)[0]
-        except Exception as error:
-            tried[variant.name] = f"{type(error).__name__}: {str(error)[:300]}"
-            continue
-        if rate > fastest:
-            best, fastest = (variant, call), rate
-    if best is None:
-        raise RuntimeError(f"{job.name}: no variant ran: {tried}")
-    took = time.perf_counter() - start
-    return Outcome(rates(*best, job.repeats, job.seconds), best[0].name, tried, took)
 
 
 def _member(job: Job, captured: bool) -> Outcome:
@@ -129,30 +100,15 @@ for _number in (8, 16):
 
 @rival("torch-packed")
 def torch_packed(job: Job) -> Outcome:
-    import torch
-    from torch_packed import VARIANTS, Variant, make
+    from torch_packed import VARIANTS
+    from variants import best_of, torch_rates
 
-    device, done = torch.device(job.device), {}
-
-    def build(variant: Variant) -> Call:
-        call, done[variant.name] = make(job.shape, device, job.precision, variant)
-        return call
-
-    def rates(variant: Variant, call: Call, repeats: int, seconds: float) -> list[float]:
-        return torch_rates(call, job.device, job.shape.members * done[variant.name], repeats, seconds)
-
-    return best_of(job, VARIANTS, build, rates)
+    return best_of(job, VARIANTS, torch_rates)
 
 
 @rival("jax-packed")
 def jax_packed(job: Job) -> Outcome:
-    import jax
-    from jax_packed import VARIANTS, Packed
+    from jax_packed import BY_NAME, VARIANTS
+    from variants import best_of, jax_rates
 
-    jax.config.update("jax_platforms", "cuda" if job.device.startswith("cuda") else "cpu")
-    return best_of(
-        job,
-        VARIANTS,
-        lambda variant: Packed(job.shape, job.precision, variant),
-        lambda _, packed, repeats, seconds: packed.rates(repeats, seconds),
-    )
+    return best_of(job, VARIANTS, jax_rates, BY_NAME)

@@ -6,6 +6,9 @@
 
 Each measurement runs in a process of its own. A rival with variants tries them at the member counts of `--search`; at
 any other count it takes the winner of the nearest. A module `ours` in this folder, if there is one, adds a rival.
+
+FLOP/s and bytes/s are shares of the ceilings measured first, as lower bounds: see `shown.shares`. A variant that is not
+built and tried in `--limit` seconds is left out; the JSON's `tried` says so.
 """
 
 from __future__ import annotations
@@ -18,20 +21,18 @@ import math
 import platform
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
+from apart import apart
 from rivals import RIVALS, Job, Outcome
 from shapes import Shape
+from shown import Row, shares, table
 from timing import summary
 
 TINY = Shape(batch=32, capacity=512, rows=600)
 PACKAGES = "torch", "triton", "jax", "jaxlib", "numpy"
-Row = dict[str, Any]
 
 
 def add_ours() -> None:
@@ -56,12 +57,6 @@ def device_name(device: str) -> str:
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor() or "cpu"
 
 
-def apart(function: Any, *arguments: Any) -> Any:
-    """The result of a call in a fresh process, which gives all device memory back at its end."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(function, *arguments).result()
-
-
 def versions() -> Row:
     found: Row = {"python": platform.python_version()}
     for name in PACKAGES:
@@ -82,7 +77,8 @@ def jobs(options: argparse.Namespace) -> Iterator[Job]:
             counts = ordered if rival.members is None else [rival.members]
             for members in counts if precision in rival.precisions else ():
                 shape = replace(TINY if options.tiny else Shape(batch=options.batch), members=members)
-                yield Job(name, shape, options.device, precision, options.repeats, options.seconds)
+                timing = options.repeats, options.seconds
+                yield Job(name, shape, options.device, precision, *timing, limit=options.limit)
 
 
 def narrowed(job: Job, rows: list[Row], options: argparse.Namespace) -> Job:
@@ -99,7 +95,7 @@ def narrowed(job: Job, rows: list[Row], options: argparse.Namespace) -> Job:
     return replace(job, variants=(near["variant"],))
 
 
-def measure(job: Job) -> Row:
+def measure(job: Job, ceilings: Row) -> Row:
     row: Row = {"rival": job.name, "members": job.shape.members, "precision": job.precision}
     row["name"] = f"{job.name}-{job.precision}"
     try:
@@ -107,23 +103,8 @@ def measure(job: Job) -> Row:
     except Exception as error:
         return row | {"error": f"{type(error).__name__}: {str(error)[:500]}"}
     found = {k: v for k, v in asdict(outcome).items() if k != "values"}
-    return row | found | {"updates_per_second": summary(outcome.values)}
-
-
-def table(rows: list[Row], ratio_to: str | None) -> Iterator[str]:
-    """One line a row; the ratio is to the row of that name with as many members, or else with one."""
-    medians = {(r["name"], r["members"]): r["updates_per_second"]["median"] for r in rows if "error" not in r}
-    yield f"{'name':32}{'P':>5}  {'precision':10}{'updates/s':>12}  {'[min, max]':26}{'ratio':>8}  variant"
-    for row in rows:
-        start = f"{row['rival']:32}{row['members']:>5}  {row['precision']:10}"
-        if "error" in row:
-            yield start + row["error"].replace("\n", " ")[:160]
-            continue
-        rate = row["updates_per_second"]
-        base = medians.get((ratio_to, row["members"]), medians.get((ratio_to, 1)))
-        ratio = f"{rate['median'] / base:8.2f}" if base else " " * 8
-        spread = f"[{rate['min']:,.0f}, {rate['max']:,.0f}]"
-        yield f"{start}{rate['median']:>12,.0f}  {spread:26}{ratio}  {row['variant']}"
+    rate = summary(outcome.values)
+    return row | found | {"updates_per_second": rate} | shares(job, rate["median"], ceilings)
 
 
 def parse() -> argparse.Namespace:
@@ -136,6 +117,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=Shape.batch)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0, help="of one repeat")
+    parser.add_argument("--limit", type=float, default=Job.limit, help="seconds to build and try one variant")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true", help="small sizes, for a smoke run")
     parser.add_argument("--no-ceilings", action="store_true")
@@ -154,7 +136,7 @@ def main() -> None:
         for name, value in found["ceilings"].items():
             print(name, value if isinstance(value, str) else f"{value['median'] / 1e12:.2f} T/s", flush=True)
     for job in jobs(options):
-        row = measure(narrowed(job, found["rows"], options))
+        row = measure(narrowed(job, found["rows"], options), found.get("ceilings", {}))
         found["rows"].append(row)
         print(list(table([row], None))[1], flush=True)
         if options.json:

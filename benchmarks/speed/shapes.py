@@ -32,6 +32,7 @@ class Shape:
     head: int = 128
     atoms: int = 51
     v_max: float = 10.0
+    environments: int = 64  # market walks of the trainer; the other rivals have none
     n_step: int = 3
     discount: float = 0.9
     learning_rate: float = 1e-3
@@ -70,6 +71,15 @@ class Shape:
         """
         weights = [inputs * outputs for inputs, outputs in self.layers().values()]
         return 2 * self.batch * (5 * sum(weights) - weights[0])
+
+    @property
+    def traffic(self) -> int:
+        """Bytes that one member's update moves to and from device memory at the least, however it is written.
+
+        Parameters, target and both moments, float32, are read and written once, and both observations of every
+        transition are gathered. Activations and gradients count nothing: they might stay on the chip.
+        """
+        return 2 * 4 * 4 * self.parameters + 2 * 4 * self.batch * self.features
 
 
 @dataclass(frozen=True)
