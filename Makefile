@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: sweep test test-all gpu-test lint bench clean
+.PHONY: sweep test test-all gpu-test gpu-check lint bench clean
 
 sweep: $(VENV)/.core
 	$(BIN)/gemsweep run
@@ -18,6 +18,13 @@ test-all: $(VENV)/.dev
 
 gpu-test: $(VENV)/.dev
 	$(PYTEST) -m gpu -rs
+
+# Every kernel on its smallest case under NVIDIA's checkers: bad accesses, then races on shared memory.
+gpu-check: $(VENV)/.dev
+	for tool in memcheck racecheck; do \
+	  OMP_NUM_THREADS=1 compute-sanitizer --tool $$tool --report-api-errors no --error-exitcode 9 \
+	    $(BIN)/python -m pytest -m gpu tests/kernels -k "twin and 3-1" || exit 1; \
+	done
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -18,15 +18,18 @@ from .c51 import c51
 from .clip import COLUMNS as CLIP_COLUMNS
 from .clip import SLOTS as CLIP_SLOTS
 from .clip import clip
+from .cql import cql
 from .distill_saxpy import distill_saxpy
 from .draw_evenly import draw_evenly
 from .evaluation_scan import evaluation_scan
 from .lane_mean import lane_mean
 from .launch import LaunchError
 from .market_step import market_step
+from .mixing_gradient import mixing_gradient
 from .n_step import n_step
 from .observe import observe
 from .predictive_coding import predictive_coding
+from .quantile_huber import quantile_huber
 from .registry import KERNELS, OPERATIONS, warmup
 from .relu_gradient import bias_gradient, relu_gradient
 from .saxpy import saxpy
@@ -54,14 +57,17 @@ __all__ = [
     "budget",
     "c51",
     "clip",
+    "cql",
     "distill_saxpy",
     "draw_evenly",
     "evaluation_scan",
     "lane_mean",
     "market_step",
+    "mixing_gradient",
     "n_step",
     "observe",
     "predictive_coding",
+    "quantile_huber",
     "relu_gradient",
     "saxpy",
     "scaled",

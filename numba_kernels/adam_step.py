@@ -88,8 +88,13 @@ def adam_step_cpu(gradient, coefficients, alive, params, first, second, target, 
 KERNEL = CudaKernel(adam_step_kernel, WORDS, BLOCK)
 
 
+def _words(tensor, kind):
+    """The tensor two neighbours at a time; torch takes no such view of rows without entries."""
+    return tensor.view(kind) if tensor.shape[1] else tensor.new_empty(len(tensor), 0, dtype=kind)
+
+
 def launches(*tensors):
-    words = [t.view(KINDS[a.sizes][1]) if a.sizes in KINDS else t for a, t in zip(ARGUMENTS, tensors, strict=True)]
+    words = [_words(t, KINDS[a.sizes][1]) if a.sizes in KINDS else t for a, t in zip(ARGUMENTS, tensors, strict=True)]
     return [Launch(KERNEL, (tensors[0].shape[0], -(-tensors[7] // (2 * BLOCK))), tuple(words))]
 
 

@@ -130,8 +130,8 @@ def _project(direction, magnitude, alone, r, g, atom, atoms, t, shelf, mass, pla
     return _sum(total), _sum(entropy)
 
 
-def make_readers(widen: Any) -> tuple[Any, Any]:
-    """Functions `read` and `greedy` of rows whose entries `widen` turns into float32."""
+def make_readers(widen: Any) -> tuple[Any, Any, Any]:
+    """Functions `read`, `read_all` and `greedy` of rows whose entries `widen` turns into float32."""
 
     @cuda_function
     def read(row, offset, value, first, place, action, atoms, count, out):
@@ -150,10 +150,28 @@ def make_readers(widen: Any) -> tuple[Any, Any]:
                 out[s] = fma(-THIRD, d0 + d1 + d2, widen(row[value + k])) + advantage + offset[place + k]
 
     @cuda_function
-    def greedy(row, offset, value, first, place, atoms, count, z, x0, x1, x2):
-        """The branch's action with the largest expected return; the first of equals. Indices as in `read`."""
+    def read_all(row, offset, value, first, place, atoms, count, x0, x1, x2):
+        """The logits of a branch's three actions over `x0`, `x1` and `x2`, -inf beyond the atoms. Indices as in
+        `read`."""
         second, third = first + atoms, first + atoms + atoms
-        for s in range(z.size):
+        for s in range(x0.size):
+            x0[s], x1[s], x2[s] = LOWEST, LOWEST, LOWEST
+            if s * LANES < count:
+                k = uint64(s * LANES)
+                d0, d1, d2 = widen(row[first + k]), widen(row[second + k]), widen(row[third + k])
+                base = fma(-THIRD, d0 + d1 + d2, widen(row[value + k]))
+                x0[s] = base + d0 + offset[place + k]
+                x1[s] = base + d1 + offset[place + atoms + k]
+                x2[s] = base + d2 + offset[place + atoms + atoms + k]
+
+    @cuda_function
+    def greedy(row, offset, value, first, place, atoms, count, z, x0, x1, x2):
+        """The branch's action with the largest expected return; the first of equals.
+
+        It reads as `read_all` does: a call in its place takes the widest kernel's arrays out of the registers.
+        """
+        second, third = first + atoms, first + atoms + atoms
+        for s in range(x0.size):
             x0[s], x1[s], x2[s] = LOWEST, LOWEST, LOWEST
             if s * LANES < count:
                 k = uint64(s * LANES)
@@ -166,7 +184,21 @@ def make_readers(widen: Any) -> tuple[Any, Any]:
         best = int32(1) if q1 > q0 else int32(0)
         return int32(2) if q2 > max(q0, q1) else best
 
-    return read, greedy
+    return read, read_all, greedy
+
+
+def make_pad(narrow: Any) -> Any:
+    """A function that zeroes the columns of a sample's gradient that belong to no atom."""
+
+    @cuda_function
+    def pad(gradient, atoms, start_d, start_m, t):
+        for i in range(atoms + t, start_d, LANES):
+            gradient[uint32(i)] = narrow(ZERO)
+        for i in range(ACTIONS * atoms + t, start_m - start_d, LANES):
+            gradient[uint32(start_d + i)] = narrow(ZERO)
+            gradient[uint32(start_m + i)] = narrow(ZERO)
+
+    return pad
 
 
 def make_kernel(slots: int, kind: str = "", widen: Any = _as_it_is, narrow: Any = _as_it_is) -> Any:
@@ -176,16 +208,8 @@ def make_kernel(slots: int, kind: str = "", widen: Any = _as_it_is, narrow: Any 
     """
     width = slots * LANES
     shelves = SAMPLES * width
-    _read, _greedy = make_readers(widen)
-
-    @cuda_function
-    def _pad(gradient, atoms, start_d, start_m, t):
-        """Zeroes the columns of a sample's gradient that belong to no atom."""
-        for i in range(atoms + t, start_d, LANES):
-            gradient[uint32(i)] = narrow(ZERO)
-        for i in range(ACTIONS * atoms + t, start_m - start_d, LANES):
-            gradient[uint32(start_d + i)] = narrow(ZERO)
-            gradient[uint32(start_m + i)] = narrow(ZERO)
+    _read, _, _greedy = make_readers(widen)
+    _pad = make_pad(narrow)
 
     @cuda_kernel(BLOCK)
     def c51_kernel(

@@ -14,16 +14,20 @@ from .budget import OPERATION as BUDGET
 from .c51 import NARROWED as C51_BFLOAT16
 from .c51 import OPERATION as C51
 from .clip import OPERATION as CLIP
+from .cql import NARROWED as CQL_BFLOAT16
+from .cql import OPERATION as CQL
 from .distill_saxpy import OPERATION as DISTILL_SAXPY
 from .draw_evenly import OPERATION as DRAW_EVENLY
 from .evaluation_scan import OPERATION as EVALUATION_SCAN
 from .lane_mean import OPERATION as LANE_MEAN
 from .launch import CudaKernel
 from .market_step import OPERATION as MARKET_STEP
+from .mixing_gradient import OPERATION as MIXING_GRADIENT
 from .n_step import OPERATION as N_STEP
 from .observe import OPERATION as OBSERVE
 from .operation import Operation
 from .predictive_coding import OPERATION as PREDICTIVE_CODING
+from .quantile_huber import OPERATION as QUANTILE_HUBER
 from .relu_gradient import BIAS_GRADIENT, NARROWED_BIAS_GRADIENT, NARROWED_RELU_GRADIENT, RELU_GRADIENT
 from .saxpy import OPERATION as SAXPY
 from .scaled import OPERATION as SCALED
@@ -52,6 +56,10 @@ OPERATIONS: tuple[Operation, ...] = (
     NARROWED_RELU_GRADIENT,
     BIAS_GRADIENT,
     NARROWED_BIAS_GRADIENT,
+    CQL,
+    CQL_BFLOAT16,
+    QUANTILE_HUBER,
+    MIXING_GRADIENT,
     ANNEAL,
     BUDGET,
     CLIP,

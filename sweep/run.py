@@ -14,6 +14,7 @@ from sweep import experiment
 from sweep.config import SweepConfig
 from sweep.errors import GOOD, INTERRUPTED, SOME_TRIALS_FAILED, ConfigError, ResumeError
 from sweep.inputs import check_inputs
+from sweep.memory import fit
 from sweep.progress import Progress, Tally
 from sweep.resources import Share, share_out
 from sweep.trainable import Body
@@ -51,7 +52,7 @@ def run(
 
     Errors: ConfigError or DataError before anything is written or started.
     """
-    from sweep.plan import make_plan
+    from sweep.plan import make_plan, planned
 
     storage = Path(config.sweep.storage).expanduser().resolve()
     name = config.sweep.name or experiment.free_name(storage, usable_name(fallback_name))
@@ -64,11 +65,12 @@ def run(
         plan = make_plan(config, share.machine)
     except DataError as error:
         raise ConfigError(f"data: {error}") from None
+    share, pack_gb = fit(share, config.sweep.concurrent, planned(plan.data), plan.data)
     experiment.create(folder, config, plan)
     if not quiet:
         for note in plan.notes:
             console.print(note, highlight=False, markup=False, soft_wrap=True)
-    return _run_left(folder, config, share, console, quiet, body)
+    return _run_left(folder, config, share, pack_gb, console, quiet, body)
 
 
 def usable_name(text: str) -> str:
@@ -86,17 +88,18 @@ def resume(folder: Path, console: Console, *, quiet: bool = False, body: Body | 
 
     folder = folder.resolve()
     specs = experiment.open_plan(folder)
-    check_inputs(read_plan(folder), next(iter(specs.values())).data)
+    plan = read_plan(folder)
+    check_inputs(plan, next(iter(specs.values())).data)
     try:
         config = read_config(folder / "config.toml", [], {})
-        share = share_out(config.sweep)
+        share, pack_gb = fit(share_out(config.sweep), config.sweep.concurrent, specs, plan)
     except ConfigError as error:
         raise ResumeError(f"cannot resume: {error}") from None
-    return _run_left(folder, config, share, console, quiet, body)
+    return _run_left(folder, config, share, pack_gb, console, quiet, body)
 
 
 def _run_left(
-    folder: Path, config: SweepConfig, share: Share, console: Console, quiet: bool, body: Body | None
+    folder: Path, config: SweepConfig, share: Share, pack_gb: float, console: Console, quiet: bool, body: Body | None
 ) -> Outcome:
     specs = experiment.open_plan(folder)
     with experiment.held(folder):
@@ -107,7 +110,7 @@ def _run_left(
 
             tally = _tally(folder, specs, keys)
             with Progress(tally, console, quiet, outcome=partial(experiment.outcome, folder)) as progress:
-                progress.said(_opening(folder, config, specs, keys, share))
+                progress.said(_opening(folder, config, specs, keys, share, pack_gb))
                 with suppress(KeyboardInterrupt):  # the second interrupt; what is left can be resumed
                     launch(folder, keys, share, config.sweep.max_failures, progress, body)
             failed = dict(tally.failed)
@@ -124,9 +127,11 @@ def _tally(folder: Path, specs: dict[str, TrialSpec], keys: list[str]) -> Tally:
     )
 
 
-def _opening(folder: Path, config: SweepConfig, specs: dict[str, TrialSpec], keys: list[str], share: Share) -> str:
+def _opening(
+    folder: Path, config: SweepConfig, specs: dict[str, TrialSpec], keys: list[str], share: Share, pack_gb: float
+) -> str:
     label = f" ({config.sweep.label})" if config.sweep.label else ""
     runs = sum(len(spec.members) for spec in specs.values())
     left = "" if len(keys) == len(specs) else f", {len(keys)} of them left"
-    where = f"{share.concurrent} at a time on {share.machine.device}"
+    where = f"{share.concurrent} at a time on {share.machine.device}, memory {pack_gb:.1f} GB a pack (predicted)"
     return f"{folder}{label}: {len(specs)} trials, {runs} runs{left}; {where}"

@@ -17,7 +17,7 @@ from trainer.gems.contract import Gem, GemContext
 from trainer.gems.registry import component_name
 from trainer.losses.cql import cql_loss
 from trainer.measurement import shared, slice_norms, whole
-from trainer.network import Activations, action_values, backward, logits_gradient, predict, valued
+from trainer.network import Activations, action_values, backward, logits_gradient, predict
 from trainer.pack import Pack
 from trainer.sources import Forwarded
 
@@ -27,15 +27,9 @@ def cql(pack: Pack, done: Forwarded, reference: torch.Tensor) -> tuple[torch.Ten
 
     `reference` `[P]` is |c51_bs|.
     """
-    act, batch = done.act, done.batch
-    direction_q, direction_back = valued(act.direction_logits, pack.support)
-    magnitude_q, magnitude_back = valued(act.magnitude_logits, pack.support)
-    loss = cql_loss(direction_q, magnitude_q, batch.direction, batch.magnitude)
-    entries = {
-        "direction_logits": direction_back(loss.direction_q),
-        "magnitude_logits": magnitude_back(loss.magnitude_q),
-    }
-    backward(done.online.weights, done.online.norm, act, entries, pack.row_views["cql"])
+    loss = cql_loss(done.both, done.batch.direction, done.batch.magnitude, pack.support)
+    entry = {"streams": loss.d_values}
+    backward(done.online.weights, done.online.norm, done.act, entry, pack.row_views["cql"])
     row = pack.row("cql").masked_fill_(~pack.signals.uses("cql")[:, None], 0.0)
     coefficient = cql_scale(whole(slice_norms(row[None], pack.starts)[0]), reference, pack.signals)
     nk.saxpy(pack.gradient, coefficient, row, pack.used)

@@ -16,7 +16,7 @@ import numba_kernels as nk
 from trainer.data.folds import SpanName
 from trainer.explore import greedy
 from trainer.market import member_rows, target_of
-from trainer.network import forward
+from trainer.network import SpectralNorm, forward
 from trainer.pack import Pack
 from trainer.params import TARGETS
 
@@ -48,9 +48,14 @@ def greedy_choices(pack: Pack, first: torch.Tensor, decisions: torch.Tensor) -> 
     norm, choices = pack.online.norm(), []
     for begin in range(0, states.shape[1], CHUNK_STATES):
         part = slice(begin, begin + CHUNK_STATES)
-        act = forward(pack.online.weights, norm, pack.market.observe(states[:, part], last[:, part]))
-        choices.append(target_of(*greedy(act, pack.support)).to(torch.int8))
+        choices.append(_choose(pack, norm, states[:, part], last[:, part]))
     return torch.cat(choices, 1).view(pack.size, symbols, longest, TARGETS)
+
+
+def _choose(pack: Pack, norm: SpectralNorm | None, row: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
+    """int8 `[P, N]`: greedy target in some states. On its own, so that no chunk's activations outlive it."""
+    act = forward(pack.online.weights, norm, pack.market.observe(row, last))
+    return target_of(*greedy(act, pack.support)).to(torch.int8)
 
 
 def evaluate(pack: Pack, span: SpanName) -> list[Walk]:

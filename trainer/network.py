@@ -17,10 +17,9 @@ from functools import cached_property
 import torch
 
 import numba_kernels as nk
-from trainer.cublaslt import relu_product
+from trainer.dense import Weights, linear, product, relu_layer, store, store_hidden
 from trainer.params import ALIGN, HEADS, MAIN, OUTPUTS, ParamLayout
 
-Weights = dict[str, torch.Tensor]
 # Which parameter slices a gradient entering at an activation can reach: what is not listed is a structural zero.
 REACH = {
     "trunk": ("trunk",),
@@ -119,34 +118,6 @@ def padded(view: torch.Tensor) -> torch.Tensor:
     return view.as_strided((*view.shape[:2], view.stride(1)), view.stride(), view.storage_offset())
 
 
-def product(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    """out = a @ b for each member, `out` a view with gaps; a float32 `out` of bfloat16 factors is summed in float32.
-
-    On CPU through a copy: torch takes another path for a view without gaps, which a pack of one has, and its last bits
-    differ there.
-    """
-    wider = out.dtype is not a.dtype
-    if not out.is_cuda:
-        out.copy_(torch.bmm(a.to(out.dtype), b.to(out.dtype)))
-    elif wider:
-        torch.bmm(a, b, out_dtype=out.dtype, out=out)
-    else:
-        torch.bmm(a, b, out=out)
-
-
-def relu_layer(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """relu(x @ w + b)."""
-    out, bias = x.new_empty(*x.shape[:2], w.shape[2]), b.squeeze(1)
-    if not (out.is_cuda and relu_product(out, x, w, bias)):
-        torch.bmm(x, w, out=out)
-        nk.bias_relu(out, bias.float())
-    return out
-
-
-def linear(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return torch.baddbmm(b, x, w)
-
-
 def action_offsets(w: Weights) -> torch.Tensor:
     """`[P, 6, atoms]`: the dueling sum of the heads' biases."""
     value, direction, magnitude = (w[f"b_{head[0]}2"].squeeze(1) for head in HEADS)
@@ -215,23 +186,6 @@ def predict(w: Weights, trunk: torch.Tensor, target: torch.Tensor) -> torch.Tens
     return linear(torch.cat((trunk, target), -1), w["w_p"], w["b_p"])
 
 
-def gate(gradient: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
-    """ReLU backward by selection: an infinite gradient at a closed unit stays 0."""
-    return torch.ops.aten.threshold_backward(gradient, output, 0.0)
-
-
-def _store(out: Weights, name: str, x: torch.Tensor, grad: torch.Tensor) -> None:
-    """Gradients of `x @ w + b` with respect to w and b."""
-    product(out[f"w_{name}"], x.transpose(1, 2), grad)
-    nk.bias_gradient(grad, 0, out[f"b_{name}"].squeeze(1))
-
-
-def _store_hidden(out: Weights, name: str, x: torch.Tensor, output: torch.Tensor, grad: torch.Tensor) -> None:
-    """Gradients of `output = relu(x @ w + b)` with respect to w and b; `grad` becomes that of `x @ w`."""
-    nk.relu_gradient(grad, output, out[f"b_{name}"].squeeze(1))
-    product(out[f"w_{name}"], x.transpose(1, 2), grad)
-
-
 def _head_backward(
     w: Weights, act: Activations, head: str, d_streams: torch.Tensor | None, d_hidden: torch.Tensor | None, out: Weights
 ) -> torch.Tensor:
@@ -245,7 +199,7 @@ def _head_backward(
         through = torch.bmm(d_out, padded(act.operands[f"w_{letter}2"]).transpose(1, 2))
         d_hidden = through if d_hidden is None else d_hidden + through
     assert d_hidden is not None
-    _store_hidden(out, f"{letter}1", act.trunk, hidden, d_hidden)
+    store_hidden(out, f"{letter}1", act.trunk, hidden, d_hidden)
     for name in (f"w_{letter}1", f"b_{letter}1"):
         if f"noise_{name}" in w:  # w = mu + sigma * noise, so the gradient of sigma is that of w times the noise
             torch.mul(out[name], w[f"noise_{name}"], out=out[f"sigma_{name}"])
@@ -292,7 +246,7 @@ def backward(
         d_trunk = _accumulate(d_trunk, d_hidden, act.operands[f"w_{head[0]}1"].transpose(1, 2))
     if "prediction" in d:
         assert target is not None
-        _store(out, "p", torch.cat((act.trunk.float(), target), -1), d["prediction"])
+        store(out, "p", torch.cat((act.trunk.float(), target), -1), d["prediction"])
         entering = torch.bmm(d["prediction"], w["w_p"][:, : act.trunk.shape[-1]].transpose(1, 2))
         d_trunk = _narrowed(entering if d_trunk is None else d_trunk + entering, act)
     if d_trunk is not None:
@@ -321,4 +275,4 @@ def _trunk_backward(
         product(effective, first, d_trunk)
         out["w_s2"].copy_(norm.gradient(w["w_s2"], effective))
     d_first = torch.bmm(d_trunk, act.operands["w_s2"].transpose(1, 2))
-    _store_hidden(out, "s1", act.entered, act.first, d_first)
+    store_hidden(out, "s1", act.entered, act.first, d_first)

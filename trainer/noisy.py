@@ -10,8 +10,8 @@ import math
 
 import torch
 
+from trainer.dense import Weights
 from trainer.draws import Draws
-from trainer.network import Weights
 from trainer.params import HEADS
 
 LAYERS = tuple(f"{head[0]}1" for head in HEADS)

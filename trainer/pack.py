@@ -10,13 +10,14 @@ from trainer import draws, spectral
 from trainer.components import DERIVED, Component, list_components, rows_of
 from trainer.config import ArmConfig, Feature, TrialSpec
 from trainer.data.table import MarketTable
+from trainer.dense import Weights
 from trainer.draws import Draws
 from trainer.gems.contract import Gem
 from trainer.gems.registry import component_name, load_gems
 from trainer.losses.c51 import make_support
 from trainer.market import Market, TrainSpans, Walks, cost_row, make_market, make_train_spans, make_walks
 from trainer.measurement import Measurements, make_measurements
-from trainer.network import REACH, SpectralNorm, Weights
+from trainer.network import REACH, SpectralNorm
 from trainer.params import MAIN, SLICES, TARGETS, ParamLayout, initialise, make_layout
 from trainer.replay import Replay, make_replay
 from trainer.signals import DISTILL_SLOTS, Counters, Signals

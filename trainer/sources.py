@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from trainer import draws
+from trainer.dense import Weights
 from trainer.heads import ensemble as ensemble_head
 from trainer.heads import iqn as iqn_head
 from trainer.heads import reconstruction as decoder
@@ -17,7 +18,7 @@ from trainer.losses import ensemble as ensemble_losses
 from trainer.losses.c51 import C51Loss, c51_loss
 from trainer.losses.iqn import iqn_loss, next_quantiles, td_target
 from trainer.losses.reconstruction import reconstruction_loss
-from trainer.network import Activations, SpectralNorm, Weights, backward, forward, low_operands
+from trainer.network import Activations, SpectralNorm, backward, forward, low_operands
 from trainer.noisy import perturb
 from trainer.pack import Learner, Pack
 from trainer.replay import Batch, sample

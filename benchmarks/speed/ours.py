@@ -32,6 +32,7 @@ from trainer.step import begin_walks, iterate, update, walk
 
 PROBED = {gem: GemConfig(mode="probe") for gem in BUILTIN_GEMS}
 C51_ONLY = ArmConfig(name="base", features_off=FEATURES)  # C51, double DQN, n-step, Adam, clip, target update
+BARE = ArmConfig(name="base")
 FULL = ArmConfig(name="base", gems=PROBED)  # every feature of the default configuration
 
 
@@ -116,8 +117,20 @@ def full(job: Job) -> Outcome:
 
 @rival("full-diagnosed")
 def full_diagnosed(job: Job) -> Outcome:
-    """An iteration that measures all gems and norms; a default epoch has 2 of them in 50."""
+    """An iteration that measures all gems and norms; a default epoch has 4 of them in 50."""
     return packed(job, FULL, iterate, diagnose=True)
+
+
+@rival("bare")
+def bare(job: Job) -> Outcome:
+    """Every feature, no gem: what probing is compared with."""
+    return packed(job, BARE, iterate)
+
+
+@rival("bare-diagnosed")
+def bare_diagnosed(job: Job) -> Outcome:
+    """An iteration that measures all norms."""
+    return packed(job, BARE, iterate, diagnose=True)
 
 
 def full_alone(job: Job, captured: bool) -> Outcome:

@@ -80,6 +80,14 @@ def c51(g, lanes, size):
     return [*inputs, *outputs, torch.full((lanes, batch, 160), 7.0)]
 
 
+def cql(g, lanes, size):
+    atoms, batch = 21, size
+    support = torch.linspace(-4, 4, atoms) * (1.0 + torch.arange(lanes)[:, None])
+    actions = [torch.randint(3, (lanes, batch), generator=g) for _ in "ab"]
+    inputs = [2.0 * normal(g, lanes, batch + 3, 160), normal(g, lanes, 6, atoms), *actions, support]
+    return [*inputs, torch.zeros(lanes, batch), torch.full((lanes, batch, 160), 7.0)]
+
+
 def bias_relu(g, lanes, size):
     return [normal(g, lanes, 9 * size, 5 * size), normal(g, lanes, 7 * size)[:, : 5 * size]]
 
@@ -91,6 +99,19 @@ def relu_gradient(g, lanes, size):
 
 def bias_gradient(g, lanes, size):
     return [normal(g, lanes, 9 * size, 5 * size), 3, torch.zeros(lanes, 7 * size)[:, : 4 * size], 4 * size]
+
+
+def quantile_huber(g, lanes, size):
+    shape = (lanes, 3 * size, 5)
+    action = lambda: torch.randint(3, shape[:2], generator=g)
+    inputs = [normal(g, *shape, 6), torch.rand(shape, generator=g), normal(g, *shape[:2], 7), action(), action()]
+    return [*inputs, positive(g, *shape[:2]), 0.75, torch.zeros(shape), torch.zeros(*shape, 6)]
+
+
+def mixing_gradient(g, lanes, size):
+    rows, width = (lanes, 9 * size * 5, size), (lanes, 9 * size, size)
+    outputs = [torch.zeros(width), torch.zeros(lanes, 2 * size)[:, :size]]
+    return [normal(g, *rows), normal(g, *rows).relu(), normal(g, *width), *outputs]
 
 
 def observe(g, lanes, size):

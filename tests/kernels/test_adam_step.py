@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numba_kernels import ArgumentError, adam_step
+from numba_kernels.adam_step import OPERATION
+from numba_kernels.simulator import simulate
 
 NAMES = ("gradient", "params", "first", "second", "target")
 
@@ -109,3 +111,17 @@ def test_zero_gradient_and_zero_moments_leave_parameters_alone():
     before = buffers["params"].clone()
     step(buffers, coefficients, [1, 1, 1])
     assert torch.equal(buffers["params"], before)
+
+
+def test_launches_with_and_without_copies_move_the_same_parameters():
+    """What a GPU is asked to do, in the simulator: rows of copies without entries are no special case."""
+    state = [torch.randn(2, 8, generator=torch.Generator().manual_seed(i)).abs() for i in range(5)]
+    coefficients, alive = torch.tensor([[0.5, 1e-3, 0.9, 0.999, 2.0, 1e-8, 0.01]] * 2), torch.ones(2, dtype=torch.int32)
+    results = []
+    for length in (0, 4):
+        gradient, *moved = (x.clone() for x in state)
+        low = [torch.zeros(2, length, dtype=torch.bfloat16) for _ in "ab"]
+        simulate(OPERATION.launches(gradient, coefficients, alive, *moved, 8, *low))
+        results.append(moved)
+        assert torch.equal(low[0], moved[0][:, :length].to(torch.bfloat16))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))

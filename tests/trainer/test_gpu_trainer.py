@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from trainer.capture import CapturedStep
 from trainer.config import ArmConfig, DataConfig, GemConfig, Machine, Member, TrainerConfig, TrialSpec
 from trainer.data.source import load_table
 from trainer.loop import run_trial
-from trainer.pack import build_pack, load_state, state
+from trainer.pack import Pack, build_pack, load_state, state
 from trainer.reporter import MemoryReporter
 from trainer.session import Session
 from trainer.signals import LEARNING_HEALTH
@@ -20,10 +23,11 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
+ARMS = ("base",), ("off",)
 GEMS = ("g6_branch_indep", "g10_temporal", "g12_predictive")
 
 
-def make_spec(device: str, arms: tuple[str, ...] = ("base",), epochs: int = 2) -> TrialSpec:
+def make_spec(device: str, arms: tuple[str, ...] = ("base",), epochs: int = 2, precision: str = "tf32") -> TrialSpec:
     """`off-<feature>` is the base arm without that feature."""
     modes = {"off": "off", "wired": "wired"}
     configs = tuple(
@@ -43,8 +47,20 @@ def make_spec(device: str, arms: tuple[str, ...] = ("base",), epochs: int = 2) -
         trainer=trainer,
         arms=configs,
         members=members,
-        machine=Machine(device=device),
+        machine=Machine.model_validate({"device": device, "precision": precision}),
     )
+
+
+both_precisions = pytest.mark.parametrize("precision", ["tf32", "bf16"])
+
+
+def started(spec: TrialSpec) -> Pack:
+    """A pack with enough bars in its replay for an update."""
+    pack = build_pack(spec, load_table(spec.data))
+    begin_walks(pack)
+    for _ in range(15):
+        walk(pack)
+    return pack
 
 
 def run(spec: TrialSpec) -> MemoryReporter:
@@ -57,13 +73,15 @@ def rows(reporter: MemoryReporter, name: str) -> np.ndarray:
     return np.array([record.columns[name] for record in reporter.records])
 
 
-def test_two_runs_give_the_same_bits() -> None:
-    first, second = run(make_spec("cuda")), run(make_spec("cuda"))
+@both_precisions
+def test_two_runs_give_the_same_bits(precision: str) -> None:
+    first, second = (run(make_spec("cuda", precision=precision)) for _ in range(2))
     assert (rows(first, "purity/params_sha") == rows(second, "purity/params_sha")).all()
 
 
-def test_probing_changes_no_parameter_bit() -> None:
-    digests = rows(run(make_spec("cuda", ("base", "off"))), "purity/params_sha")
+@both_precisions
+def test_probing_changes_no_parameter_bit(precision: str) -> None:
+    digests = rows(run(make_spec("cuda", ("base", "off"), precision=precision)), "purity/params_sha")
     assert (digests[:, :4] == digests[:, 4:]).all()
 
 
@@ -83,15 +101,14 @@ def test_first_epochs_agree_with_cpu() -> None:
     np.testing.assert_allclose(rows(gpu, "eval/train/log_wealth")[0], rows(cpu, "eval/train/log_wealth")[0], atol=0.05)
 
 
-def test_a_nan_member_is_frozen_and_the_others_keep_every_bit() -> None:
-    spec = make_spec("cuda")
+@both_precisions
+def test_a_nan_member_is_frozen_and_the_others_keep_every_bit(precision: str) -> None:
+    """One NaN weight of the first layer: no ReLU on the way may make it a zero."""
+    spec = make_spec("cuda", precision=precision)
     with torch.no_grad():
-        packs = [build_pack(spec, load_table(spec.data)) for _ in range(2)]
-        for pack in packs:
-            begin_walks(pack)
-            for _ in range(15):
-                walk(pack)
+        packs = [started(spec) for _ in range(2)]
         packs[1].online.weights["w_s1"][2, 0, 0] = float("nan")
+        packs[1].online.refresh()
         for pack in packs:
             for i in range(5):
                 iterate(pack, diagnose=i == 4)
@@ -135,15 +152,13 @@ def captured(pack, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
     return graph
 
 
-def test_a_captured_iteration_equals_eager_and_follows_slot_12() -> None:
+@both_precisions
+def test_a_captured_iteration_equals_eager_and_follows_slot_12(precision: str) -> None:
     """Bug 2 of the older trainer: captured while health was full, its alpha of 0 was replayed for ever."""
-    spec = make_spec("cuda", ("base", "wired"))
+    spec = make_spec("cuda", ("base", "wired"), precision=precision)
     with torch.no_grad():
-        packs = [build_pack(spec, load_table(spec.data)) for _ in range(2)]
+        packs = [started(spec) for _ in range(2)]
         for pack in packs:
-            begin_walks(pack)
-            for _ in range(15):
-                walk(pack)
             pack.signals["distill_armed"].fill_(1.0)
             pack.snapshots.best.mul_(0.5)
         eager, graphed = packs
@@ -188,7 +203,33 @@ def test_captured_trials_of_one_session_equal_eager_ones_of_their_own() -> None:
     assert isinstance(steps[0], CapturedStep)
 
 
-def test_replays_take_no_memory_and_a_reset_little_time() -> None:
+def products_of(pack: Pack) -> Counter[str]:
+    """Names of the matrix-product kernels of an update without diagnostics, and how often each ran."""
+    iterate(pack, diagnose=False)  # kernels are chosen on first use
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        iterate(pack, diagnose=False)
+        torch.cuda.synchronize()
+    names = [event.name for event in seen.events() if "gemm" in event.name or "nvjet" in event.name]
+    assert names
+    return Counter(names)
+
+
+@both_precisions
+def test_products_are_the_same_with_and_without_gems(precision: str) -> None:
+    """Probing costs an update nothing and changes no bit of it only if the library takes the same kernels."""
+    with torch.no_grad():
+        with_gems, without = (products_of(started(make_spec("cuda", arms, precision=precision))) for arms in ARMS)
+    assert with_gems == without
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs a second CUDA device")
+def test_a_second_device_gives_the_same_bits() -> None:
+    first, second = (run(make_spec(device)) for device in ("cuda:0", "cuda:1"))
+    assert (rows(first, "purity/params_sha") == rows(second, "purity/params_sha")).all()
+
+
+@pytest.mark.parametrize("replays", [5000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_replays_take_no_memory_and_a_reset_little_time(replays: int) -> None:
     spec, session = make_spec("cuda"), Session()
     with torch.no_grad():
         table = session.table(spec.data)
@@ -201,7 +242,7 @@ def test_replays_take_no_memory_and_a_reset_little_time() -> None:
             step(pack, False)
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-        for _ in range(5000):
+        for _ in range(replays):
             step(pack, False)
         torch.cuda.synchronize()
         assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before

@@ -24,11 +24,11 @@ SHAPES = {
 OUTPUT = {"iqn": (P, B, N, 6), "ensemble": (P, B, HEADS, 6), "reconstruction": (P, B, OBSERVATION)}
 
 
-def draw(*shape, seed, dtype=torch.float64):
+def draw(*shape, seed, dtype=torch.float32):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-def padded(shapes, fill, dtype=torch.float64):
+def padded(shapes, fill, dtype=torch.float32):
     """Views `[P, rows, columns]` whose rows are padded, as in the flat parameter buffer."""
     views = {}
     for seed, (name, (rows, columns)) in enumerate(shapes.items()):
@@ -48,9 +48,22 @@ def run(name, w, trunk, tau, d, out):
     return act.values, ensemble.backward(w, act, d, out)
 
 
-def inputs(dtype=torch.float64):
+def inputs(dtype=torch.float32):
     tau = torch.rand(P, B, N, generator=torch.Generator().manual_seed(22), dtype=dtype)
     return draw(P, B, H, seed=21, dtype=dtype).relu(), tau
+
+
+def exactly(name, w, trunk, tau):
+    """The head's output in float64, written as the papers have it, for autograd to follow."""
+    if name == "reconstruction":
+        return trunk @ w["w_r"] + w["b_r"]
+    if name == "iqn":
+        cosines = torch.cos(math.pi * tau.double().unsqueeze(-1) * torch.arange(COSINES))
+        layer = lambda x, n: torch.einsum("pbni,pij->pbnj", x, w[f"w_q{n}"]) + w[f"b_q{n}"].unsqueeze(1)
+        mixed = trunk.unsqueeze(2) * layer(cosines, 0).relu()
+        return layer(layer(mixed, 1).relu(), 2)
+    hidden = (trunk @ w["w_e1"] + w["b_e1"]).relu().unflatten(2, (HEADS, UNITS))
+    return torch.einsum("pbku,pkuo->pbko", hidden, w["w_e2"].unflatten(1, (HEADS, UNITS))) + w["b_e2"].unsqueeze(1)
 
 
 @pytest.mark.parametrize("name", list(SHAPES))
@@ -58,19 +71,17 @@ def test_gradients_equal_autograd(name):
     w, (trunk, tau), d = padded(SHAPES[name], fill=True), inputs(), draw(*OUTPUT[name], seed=23)
     out = padded(SHAPES[name], fill=False)
     output, d_trunk = run(name, w, trunk, tau, d, out)
-    leaves = [x.clone().requires_grad_() for x in (trunk, *w.values())]
-    tracked = dict(zip(w, leaves[1:], strict=True))
+    leaves = [x.double().requires_grad_() for x in (trunk, *w.values())]
     with torch.enable_grad():
-        again = {
-            "iqn": lambda: iqn.forward(tracked, leaves[0], tau).values,
-            "ensemble": lambda: ensemble.forward(tracked, leaves[0], HEADS).values,
-            "reconstruction": lambda: reconstruction.forward(tracked, leaves[0]),
-        }[name]()
+        again = exactly(name, dict(zip(w, leaves[1:], strict=True)), leaves[0], tau)
     expected = torch.autograd.grad((again * d).sum(), leaves)
     assert output.shape == OUTPUT[name]
+    torch.testing.assert_close(output.double(), again, rtol=1e-5, atol=1e-5)
     for key, got, exact in zip(("trunk", *w), (d_trunk, *out.values()), expected, strict=True):
-        assert exact.abs().sum() > 0, key
-        torch.testing.assert_close(got, exact, rtol=1e-11, atol=1e-12, msg=lambda text, key=key: f"{key}: {text}")
+        largest = exact.abs().max().item()
+        assert largest > 0, key
+        message = lambda text, key=key: f"{key}: {text}"
+        torch.testing.assert_close(got.double(), exact, rtol=1e-5, atol=2e-6 * largest, msg=message)
 
 
 def test_iqn_written_out():
@@ -82,7 +93,7 @@ def test_iqn_written_out():
         cosine = np.array([math.cos(math.pi * i * tau[p, b, n].item()) for i in range(COSINES)])
         phi = np.maximum(cosine @ m["w_q0"] + m["b_q0"][0], 0)
         hidden = np.maximum((trunk[p, b].numpy() * phi) @ m["w_q1"] + m["b_q1"][0], 0)
-        np.testing.assert_allclose(values[p, b, n], hidden @ m["w_q2"] + m["b_q2"][0], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(values[p, b, n], hidden @ m["w_q2"] + m["b_q2"][0], rtol=1e-5, atol=1e-5)
 
 
 def test_ensemble_written_out():
@@ -92,7 +103,7 @@ def test_ensemble_written_out():
     for p, k in np.ndindex(P, HEADS):
         m, units = {name: view[p].numpy() for name, view in w.items()}, slice(k * UNITS, (k + 1) * UNITS)
         hidden = np.maximum(trunk[p].numpy() @ m["w_e1"][:, units] + m["b_e1"][:, units], 0)
-        np.testing.assert_allclose(values[p, :, k], hidden @ m["w_e2"][units] + m["b_e2"][k], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(values[p, :, k], hidden @ m["w_e2"][units] + m["b_e2"][k], rtol=1e-5, atol=1e-5)
 
 
 def test_a_silent_head_writes_zeros_and_leaves_the_others_alone():
@@ -111,7 +122,7 @@ def test_constant_cosine_is_the_first():
     w, (trunk, tau) = padded(SHAPES["iqn"], fill=True), inputs()
     w["w_q0"][:, 1:] = 0.0
     values = iqn.forward(w, trunk, tau).values
-    torch.testing.assert_close(values, values[:, :, :1].expand_as(values), rtol=1e-14, atol=1e-14)
+    torch.testing.assert_close(values, values[:, :, :1].expand_as(values), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", list(SHAPES))
@@ -135,7 +146,7 @@ def test_infinite_gradient_at_closed_units_stays_out_of_the_first_layer(name):
     w["b_q1" if name == "iqn" else "b_e1"].fill_(-1e6)
     w["w_q2" if name == "iqn" else "w_e2"].copy_(w["w_q2" if name == "iqn" else "w_e2"].abs())
     out = padded(SHAPES[name], fill=False)
-    _, d_trunk = run(name, w, trunk, tau, torch.full(OUTPUT[name], float("inf"), dtype=torch.float64), out)
+    _, d_trunk = run(name, w, trunk, tau, torch.full(OUTPUT[name], float("inf"), dtype=torch.float32), out)
     assert d_trunk.count_nonzero() == 0
     below = ("w_q0", "b_q0", "w_q1", "b_q1") if name == "iqn" else ("w_e1", "b_e1")
     assert all(out[key].count_nonzero() == 0 for key in below)

@@ -4,14 +4,24 @@ import pytest
 import torch
 from lanes import assert_members_independent
 
+from numba_kernels import ArgumentError
 from trainer.losses.branches import FLAT
-from trainer.losses.iqn import iqn_loss, next_quantiles, quantile_huber, td_target
+from trainer.losses.iqn import iqn_loss, next_quantiles, td_target
 
 P, B, N, M = 3, 5, 4, 6
 
 
 def vector(*figures):
-    return torch.tensor([[figures]], dtype=torch.float64)
+    return torch.tensor([[figures]], dtype=torch.float32)
+
+
+def quantile_huber(values, tau, target, kappa=1.0):
+    """The loss of one distribution and its gradient: a flat direction, whose half counts in full at weight 2."""
+    outputs = torch.full((*values.shape, 6), 7.0)
+    outputs[..., FLAT] = values
+    flat = torch.full((1, 1), FLAT)
+    loss = iqn_loss(outputs, tau, flat, flat, target, torch.full((1, 1), 2.0), kappa)
+    return loss.value, loss.d_values[..., FLAT]
 
 
 # rlax: values [-1, 3], target [-3, 4, 2], so d = target - value is [-2, 5, 3] and [-6, 1, -1].
@@ -27,13 +37,13 @@ RLAX = [((0.2, 0.7), 1e-9, 2.0), ((0.0, 0.4), 1e-9, 2.2), ((0.2, 0.7), 2.0, 1.25
 @pytest.mark.parametrize(("tau", "kappa", "expected"), RLAX)
 def test_published_vectors(tau, kappa, expected):
     loss, _ = quantile_huber(vector(-1, 3), vector(*tau), vector(-3, 4, 2), kappa)
-    assert loss.item() == pytest.approx(expected, abs=1e-7)
+    assert loss.item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_large_kappa_tends_to_the_expectile_loss():
     """kappa L -> |tau - 1{d<0}| d^2 / 2: .8*2 + .2*12.5 + .2*4.5 + .3*18 + .7*.5 + .3*.5 = 10.9; over 3 targets."""
     loss, _ = quantile_huber(vector(-1, 3), vector(0.2, 0.7), vector(-3, 4, 2), 1e6)
-    assert 1e6 * loss.item() == pytest.approx(10.9 / 3, rel=1e-9)
+    assert 1e6 * loss.item() == pytest.approx(10.9 / 3, rel=1e-6)
 
 
 def test_kappa_one_vector_and_its_gradient():
@@ -43,7 +53,7 @@ def test_kappa_one_vector_and_its_gradient():
     -(.25*.5 + .25*1)/2 = -.1875 and -(-.25*.5 + .75*1)/2 = -.3125.
     """
     loss, gradient = quantile_huber(vector(0, 1), vector(0.25, 0.75), vector(0.5, 3))
-    assert loss.item() == pytest.approx(0.90625, abs=1e-12)
+    assert loss.item() == pytest.approx(0.90625, abs=1e-7)
     torch.testing.assert_close(gradient, vector(-0.1875, -0.3125))
 
 
@@ -61,7 +71,7 @@ def test_the_quantile_is_where_the_gradient_vanishes():
 
     At 6.5 seven lie below and three above, (.25*7 - .75*3) / 10 = -.05; at 7.5 (.25*8 - .75*2) / 10 = .05.
     """
-    target = torch.arange(10.0, dtype=torch.float64).view(1, 1, 10)
+    target = torch.arange(10.0).view(1, 1, 10)
     slopes = [quantile_huber(vector(x), vector(0.75), target, 1e-9)[1].item() for x in (6.5, 7.5)]
     assert slopes == pytest.approx([-0.05, 0.05], abs=1e-7)
 
@@ -97,9 +107,16 @@ def test_loss_and_gradient_equal_autograd(kappa):
     leaf = values.clone().requires_grad_()
     expected = written_out(leaf, *rest, kappa)
     (gradient,) = torch.autograd.grad(expected.sum(), [leaf])
-    loss = iqn_loss(values, *rest, kappa)
-    torch.testing.assert_close(loss.value, expected.detach(), rtol=1e-12, atol=1e-14)
-    torch.testing.assert_close(loss.d_values, gradient, rtol=1e-12, atol=1e-15)
+    loss = iqn_loss(*(x.float() if x.is_floating_point() else x for x in (values, *rest)), kappa)
+    torch.testing.assert_close(loss.value.double(), expected.detach(), rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(loss.d_values.double(), gradient, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kappa", [0.0, -1.0, float("nan")])
+def test_a_kappa_that_means_nothing_is_refused(kappa):
+    values, *rest = example(torch.float32)
+    with pytest.raises(ArgumentError, match="kappa"):
+        iqn_loss(values, *rest, kappa)
 
 
 def test_flat_masks_the_magnitude_exactly():

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from trainer.heads.dense import input_gradient, store_gradients
-from trainer.network import Weights, gate, linear
+from trainer.dense import Weights, input_gradient, linear, relu_layer, store_hidden
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ def _last_layers(w: Weights, heads: int) -> torch.Tensor:
 
 def forward(w: Weights, trunk: torch.Tensor, heads: int) -> EnsembleActivations:
     """Values of both branches by each of `heads` heads, from trunk features `[P, B, H]`."""
-    hidden = linear(trunk, w["w_e1"], w["b_e1"]).relu_()
+    hidden = relu_layer(trunk, w["w_e1"], w["b_e1"])
     bias = w["b_e2"].flatten(0, 1).unsqueeze(1)
     values = linear(_head_major(hidden.unflatten(2, (heads, -1))), _last_layers(w, heads), bias)
     return EnsembleActivations(trunk, hidden, _sample_major(values, heads))
@@ -54,6 +53,6 @@ def backward(w: Weights, act: EnsembleActivations, d_values: torch.Tensor, out: 
     out["w_e2"].copy_(torch.bmm(hidden.transpose(1, 2), d_out).view(out["w_e2"].shape))
     out["b_e2"].copy_(d_values.sum(1))
     through = torch.bmm(d_out, _last_layers(w, heads).transpose(1, 2))
-    d_hidden = gate(_sample_major(through, heads).flatten(2), act.hidden)
-    store_gradients(out, "e1", act.trunk, d_hidden)
-    return input_gradient(w, "e1", d_hidden)
+    d_hidden = _sample_major(through, heads).flatten(2)
+    store_hidden(out, "e1", act.trunk, act.hidden, d_hidden)
+    return input_gradient(w["w_e1"], d_hidden)

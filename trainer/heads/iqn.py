@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
-from trainer.heads.dense import input_gradient, store_gradients
-from trainer.network import Weights, gate, linear
+import numba_kernels as nk
+from trainer.dense import Weights, input_gradient, linear, product, relu_layer, store, store_hidden
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ def _per_level(x: torch.Tensor, levels: int) -> torch.Tensor:
 def forward(w: Weights, trunk: torch.Tensor, tau: torch.Tensor) -> IQNActivations:
     """Values of both branches at the levels `tau` `[P, B, N]` in [0, 1], from trunk features `[P, B, H]`."""
     cosines = _cosines(tau, w["w_q0"].shape[1])
-    embedding = linear(cosines, w["w_q0"], w["b_q0"]).relu_()
+    embedding = relu_layer(cosines, w["w_q0"], w["b_q0"])
     mixed = (_per_level(embedding, tau.shape[-1]) * trunk.unsqueeze(2)).flatten(1, 2)
-    hidden = linear(mixed, w["w_q1"], w["b_q1"]).relu_()
+    hidden = relu_layer(mixed, w["w_q1"], w["b_q1"])
     values = _per_level(linear(hidden, w["w_q2"], w["b_q2"]), tau.shape[-1])
     return IQNActivations(trunk, cosines, embedding, mixed, hidden, values)
 
@@ -53,12 +53,11 @@ def backward(w: Weights, act: IQNActivations, d_values: torch.Tensor, out: Weigh
 
     `d_values` `[P, B, N, 6]` is d loss / d values. The caller scales the trunk's share (the readiness ramp), not this.
     """
-    levels, d_out = d_values.shape[2], d_values.flatten(1, 2)
-    store_gradients(out, "q2", act.hidden, d_out)
-    d_hidden = gate(input_gradient(w, "q2", d_out), act.hidden)
-    store_gradients(out, "q1", act.mixed, d_hidden)
-    d_mixed = _per_level(input_gradient(w, "q1", d_hidden), levels)
-    d_trunk = (d_mixed * _per_level(act.embedding, levels)).sum(2)
-    d_embedding = (d_mixed * act.trunk.unsqueeze(2)).flatten(1, 2)
-    store_gradients(out, "q0", act.cosines, gate(d_embedding, act.embedding))
+    d_out = d_values.flatten(1, 2)
+    store(out, "q2", act.hidden, d_out)
+    d_hidden = input_gradient(w["w_q2"], d_out)
+    store_hidden(out, "q1", act.mixed, act.hidden, d_hidden)
+    d_mixed, d_trunk = input_gradient(w["w_q1"], d_hidden), torch.empty_like(act.trunk)
+    nk.mixing_gradient(d_mixed, act.embedding, act.trunk.contiguous(), d_trunk, out["b_q0"].squeeze(1))
+    product(out["w_q0"], act.cosines.transpose(1, 2), d_mixed)  # d_mixed has become that of the embedding
     return d_trunk

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from trainer.heads.dense import input_gradient, store_gradients
-from trainer.network import Weights, linear
+from trainer.dense import Weights, input_gradient, linear, store
 
 
 def forward(w: Weights, trunk: torch.Tensor) -> torch.Tensor:
@@ -15,5 +14,5 @@ def forward(w: Weights, trunk: torch.Tensor) -> torch.Tensor:
 
 def backward(w: Weights, trunk: torch.Tensor, d_output: torch.Tensor, out: Weights) -> torch.Tensor:
     """Write both parameter gradients over `out` from d loss / d output; return d loss / d trunk `[P, B, H]`."""
-    store_gradients(out, "r", trunk, d_output)
-    return input_gradient(w, "r", d_output)
+    store(out, "r", trunk, d_output)
+    return input_gradient(w["w_r"], d_output)

@@ -1,48 +1,25 @@
-"""Conservative penalty CQL(H) (Kumar et al. 2020, arXiv 2006.04779, eq. 4) on the action values of each branch."""
+"""Conservative penalty CQL(H) (Kumar et al. 2020, arXiv 2006.04779, eq. 4) on the action values of each branch.
+
+It is 0 at its least, which is only approached: where the actions in the data are valued far above the others. At
+uniform action values it is log 3 for every branch counted.
+"""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
 import torch
 
-from trainer.losses.branches import FLAT
+import numba_kernels as nk
+from trainer.losses.branches import Loss
+from trainer.network import Activations
 
 
-@dataclass(frozen=True)
-class CQLLoss:
-    """`value` and `excess` `[P]`; the gradients `[P, B, 3]` are of `value`.
+def cql_loss(act: Activations, direction: torch.Tensor, magnitude: torch.Tensor, support: torch.Tensor) -> Loss:
+    """Batch mean of the sum over branches of logsumexp(Q) - Q(action in the data), and its gradient at `act.streams`.
 
-    `excess` is `value` minus what uniform action values would give, log 3 for every branch counted. It is negative
-    where the actions in the data are valued above the others: the value's own minimum, 0, is only approached.
+    `act` of at least B states, of which the first count; actions int64 `[P, B]`; `support` `[P, K]`. Where the
+    direction taken is flat the magnitude has no term.
     """
-
-    value: torch.Tensor
-    excess: torch.Tensor
-    direction_q: torch.Tensor
-    magnitude_q: torch.Tensor
-
-
-def _branch(q: torch.Tensor, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """logsumexp(q) - q[action] `[P, B]` and its gradient softmax(q) - onehot(action)."""
-    log_p = torch.log_softmax(q, -1)
-    place = action.unsqueeze(-1)
-    taken = torch.zeros_like(q).scatter_(-1, place, 1.0)
-    return -log_p.gather(-1, place).squeeze(-1), log_p.exp() - taken
-
-
-def cql_loss(
-    direction_q: torch.Tensor, magnitude_q: torch.Tensor, direction: torch.Tensor, magnitude: torch.Tensor
-) -> CQLLoss:
-    """Batch mean of the sum over branches of logsumexp(Q) - Q(action in the data).
-
-    Action values `[P, B, 3]`, actions int64 `[P, B]`. Where the direction taken is flat the magnitude has no term.
-    """
-    batch, flat = direction.shape[1], direction == FLAT
-    loss_d, grad_d = _branch(direction_q, direction)
-    loss_m, grad_m = _branch(magnitude_q, magnitude)
-    value = (loss_d + loss_m.masked_fill(flat, 0.0)).sum(1) / batch
-    uniform = math.log(direction_q.shape[-1]) + math.log(magnitude_q.shape[-1]) * (~flat).to(value.dtype).mean(1)
-    grad_m = grad_m.masked_fill(flat.unsqueeze(-1), 0.0)
-    return CQLLoss(value, value - uniform, grad_d / batch, grad_m / batch)
+    sample = torch.empty(direction.shape, device=direction.device)
+    d_streams = act.streams.new_empty(*direction.shape, act.streams.shape[-1])
+    nk.cql(act.streams, act.offset, direction, magnitude, support, sample, d_streams)
+    return Loss(sample.mean(1), d_streams)
