@@ -27,6 +27,7 @@ WATCHED, LOSSES = 5, 5  # fields of `trainer.watchdog`, losses of `trainer.measu
 PROCESS_BYTES = 600_000_000  # interpreter, libraries, compiled kernels, and what the heap keeps of them
 CUDA_BYTES = 600_000_000  # context and kernels
 WORKSPACE_BYTES = 2 * 32 * 2**20  # of cuBLAS on Hopper, for eager launches and for the graphs
+GRAPHS = 2  # plain and with diagnostics; the blocks that one leaves in their pool do not fit the other (measured)
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Memory:
     state: what the pack holds from its first update to its last, tables of the market included. iteration, epoch_end:
     the most tensors that are alive beside it at one moment, in an iteration and between two epochs. checkpoint: its
     file while it is written, 0 on CUDA, where it stands in main memory. graphs: the private pool of the captured
-    iteration, 0 without one; the second graph shares the pool of the first. fixed: libraries, kernels, CUDA context.
+    iterations, 0 without them. fixed: libraries, kernels, CUDA context.
     """
 
     state: int
@@ -85,7 +86,7 @@ def pack_bytes(spec: TrialSpec, bars: Bars) -> Memory:
     cuda = spec.machine.device.startswith("cuda")
     saved = 0 if cuda else 2 * members * _saved_bytes(member)  # as bytes, and once more to put the checksum in
     fixed = CUDA_BYTES + WORKSPACE_BYTES if cuda else PROCESS_BYTES
-    return Memory(state, updating, between, saved, updating if cuda and spec.machine.capture else 0, fixed)
+    return Memory(state, updating, between, saved, GRAPHS * updating if cuda and spec.machine.capture else 0, fixed)
 
 
 def bars_of(table: MarketTable) -> Bars:
