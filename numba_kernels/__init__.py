@@ -21,6 +21,8 @@ from .clip import clip
 from .cql import cql
 from .distill_saxpy import distill_saxpy
 from .draw_evenly import draw_evenly
+from .ensemble_divergence import ensemble_divergence
+from .ensemble_huber import ensemble_huber
 from .evaluation_scan import evaluation_scan
 from .lane_mean import lane_mean
 from .launch import LaunchError
@@ -60,6 +62,8 @@ __all__ = [
     "cql",
     "distill_saxpy",
     "draw_evenly",
+    "ensemble_divergence",
+    "ensemble_huber",
     "evaluation_scan",
     "lane_mean",
     "market_step",

@@ -30,6 +30,7 @@ def cpu_function(function: Callable) -> Any:
     return _njit(no_cpython_wrapper=True, **OPTIONS)(function)
 
 
-def for_cpu(arithmetic: types.ModuleType) -> types.SimpleNamespace:
-    """The functions of an arithmetic module for CPU twins."""
-    return retarget(arithmetic, cpu_function, fma=cpu_fma, bits_of=cpu_bits_of, float_of=cpu_float_of)
+def for_cpu(arithmetic: types.ModuleType, **callees: Any) -> types.SimpleNamespace:
+    """The functions of an arithmetic module for CPU twins; `callees` are those that it imports, made for the CPU."""
+    primitives = {"fma": cpu_fma, "bits_of": cpu_bits_of, "float_of": cpu_float_of}
+    return retarget(arithmetic, cpu_function, **primitives, **callees)

@@ -54,9 +54,9 @@ def float_of(bits):
     return cuda.libdevice.int_as_float(bits)
 
 
-def for_cuda(arithmetic: types.ModuleType) -> types.SimpleNamespace:
-    """The functions of an arithmetic module for kernels."""
-    return retarget(arithmetic, cuda_function, fma=fma, bits_of=bits_of, float_of=float_of)
+def for_cuda(arithmetic: types.ModuleType, **callees: Any) -> types.SimpleNamespace:
+    """The functions of an arithmetic module for kernels; `callees` are those that it imports, made for CUDA."""
+    return retarget(arithmetic, cuda_function, fma=fma, bits_of=bits_of, float_of=float_of, **callees)
 
 
 def compile_for_current_device(function: Callable, signature: Any, block: int) -> Any:

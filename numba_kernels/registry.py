@@ -18,6 +18,8 @@ from .cql import NARROWED as CQL_BFLOAT16
 from .cql import OPERATION as CQL
 from .distill_saxpy import OPERATION as DISTILL_SAXPY
 from .draw_evenly import OPERATION as DRAW_EVENLY
+from .ensemble_divergence import OPERATION as ENSEMBLE_DIVERGENCE
+from .ensemble_huber import OPERATION as ENSEMBLE_HUBER
 from .evaluation_scan import OPERATION as EVALUATION_SCAN
 from .lane_mean import OPERATION as LANE_MEAN
 from .launch import CudaKernel
@@ -60,6 +62,8 @@ OPERATIONS: tuple[Operation, ...] = (
     CQL_BFLOAT16,
     QUANTILE_HUBER,
     MIXING_GRADIENT,
+    ENSEMBLE_HUBER,
+    ENSEMBLE_DIVERGENCE,
     ANNEAL,
     BUDGET,
     CLIP,

@@ -121,9 +121,9 @@ def _iqn(m: Member) -> int:
 
 
 def _ensemble(m: Member) -> int:
-    """Three forwards of the heads, the gradient of their values with target and mask, then one of two ends."""
+    """Three forwards of the heads, the loss and the gradient of their values, then one of two ends."""
     heads, network = m.trainer.ensemble.heads, m.trainer.network
-    kept = m.batch * (3 * (m.units + OUTPUTS * heads) + (OUTPUTS + 3) * heads + network.trunk[1])
+    kept = m.batch * (3 * (m.units + OUTPUTS * heads) + (OUTPUTS + 1) * heads + network.trunk[1])
     own = m.batch * (3 * m.units - network.trunk[1])  # copies with the head first, before the trunk's gradient
     return kept + max(own, m.batch * network.trunk[0] + m.normed)
 
@@ -139,7 +139,7 @@ def epoch_end(m: Member) -> dict[str, int]:
 def _probe(m: Member) -> int:
     """Logits and probabilities of both branches; then a layer's absolute values, or what the heads disagree about."""
     heads = m.trainer.ensemble.heads
-    ensemble = m.units + max(m.units, 4 * OUTPUTS * heads) if "ensemble_kl" in m.features else 0  # a copy by head
+    ensemble = m.units + max(m.units, OUTPUTS * heads) if "ensemble_kl" in m.features else 0  # a copy by head
     last = max(*m.trainer.network.trunk, m.logits // BOTH, ensemble)
     return m.normed + m.forward(PROBE_STATES) + PROBE_STATES * (2 * m.logits + last + 4)
 

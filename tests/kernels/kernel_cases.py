@@ -108,6 +108,19 @@ def quantile_huber(g, lanes, size):
     return [*inputs, positive(g, *shape[:2]), 0.75, torch.zeros(shape), torch.zeros(*shape, 6)]
 
 
+def ensemble_huber(g, lanes, size):
+    shape = (lanes, 3 * size, 4)
+    action = lambda high: torch.randint(high, shape[:2], generator=g)
+    rows = [positive(g, *shape[:2]) for _ in "abc"]
+    keep = torch.randint(2, (lanes, 9, 4), generator=g).to(torch.int8)
+    inputs = [*(2.0 * normal(g, *shape, 6) for _ in "abc"), action(3), action(3), *rows, keep, action(9)]
+    return [*inputs, torch.full(shape, 7.0), torch.full((*shape, 6), 7.0)]
+
+
+def ensemble_divergence(g, lanes, size):
+    return [3.0 * normal(g, lanes, 3 * size, 4, 6), positive(g, lanes), 0.5 / np.log(4.0), torch.zeros(lanes, 3 * size)]
+
+
 def mixing_gradient(g, lanes, size):
     rows, width = (lanes, 9 * size * 5, size), (lanes, 9 * size, size)
     outputs = [torch.zeros(width), torch.zeros(lanes, 2 * size)[:, :size]]

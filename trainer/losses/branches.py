@@ -31,14 +31,3 @@ def outputs_of(direction: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor
 def take(values: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
     """Both branch values `[..., 2]` of `values` `[..., 6]` at `action` `[..., 2]` (of `outputs_of`)."""
     return values.gather(-1, action)
-
-
-def put(values: torch.Tensor, action: torch.Tensor, d_taken: torch.Tensor) -> torch.Tensor:
-    """Gradient `[..., 6]` of `take`: `d_taken` `[..., 2]` at the action, 0 at every other output."""
-    return torch.zeros_like(values).scatter_(-1, action, d_taken)
-
-
-def uncounted(direction: torch.Tensor) -> torch.Tensor:
-    """bool `[..., 2]`: True at the magnitude of a flat direction, the one branch value that means nothing."""
-    flat = direction == FLAT
-    return torch.stack((torch.zeros_like(flat), flat), -1)
