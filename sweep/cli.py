@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from sweep import study_verbs
+from sweep.conclusion import conclude, print_report_of
 from sweep.errors import REFUSED, SOME_TRIALS_FAILED, SweepError
-
-if TYPE_CHECKING:
-    from sweep.run import Outcome
 
 app = typer.Typer(
     add_completion=False,
@@ -85,7 +84,7 @@ def run(
     flags = {"trials": trials, "seeds": seeds, "name": name, "storage": storage, "concurrent": concurrent}
     settings = read_config(config, set_ or [], {f"sweep.{key}": value for key, value in flags.items()})
     fallback = config.stem if config else "smoke"
-    _conclude(run_sweep(settings, Console(), fallback_name=fallback, quiet=quiet))
+    conclude(run_sweep(settings, Console(), fallback_name=fallback, quiet=quiet))
 
 
 @app.command()
@@ -95,13 +94,13 @@ def resume(experiment: Experiment, quiet: Quiet = False) -> None:
 
     from sweep.run import resume as resume_sweep
 
-    _conclude(resume_sweep(experiment, Console(), quiet=quiet))
+    conclude(resume_sweep(experiment, Console(), quiet=quiet))
 
 
 @app.command()
 def report(experiment: Experiment) -> None:
     """Print the table of an experiment and write its report; also while it is running."""
-    _print_report(experiment)
+    print_report_of(experiment)
 
 
 @app.command()
@@ -183,34 +182,7 @@ def show_config() -> None:
     print(default_text(), end="")
 
 
-def _conclude(outcome: Outcome) -> None:
-    """The table, the failures, the way on, and the exit code of a launch."""
-    _print_report(outcome.folder)
-    for key, error in outcome.failed.items():
-        print(f"failed: {key}: {error} (log: {outcome.folder / 'trials' / key / 'log.txt'})")
-    if outcome.failed:
-        print(f"when the cause is mended, run them again with: gemsweep resume {outcome.folder}")
-    waiting = len(set(outcome.left) - set(outcome.failed))
-    if waiting:
-        trials = "1 trial is" if waiting == 1 else f"{waiting} trials are"
-        print(f"{trials} not finished; go on with: gemsweep resume {outcome.folder}")
-    if outcome.exit_code:
-        raise typer.Exit(outcome.exit_code)
-
-
-def _print_report(folder: Path) -> None:
-    from analysis.load import load
-    from analysis.report import write_report
-    from analysis.tables import print_report
-
-    experiment = load(folder)
-    print_report(experiment)
-    try:
-        print(f"report: {write_report(experiment)}")
-    except OSError as error:
-        path = error.filename or folder
-        raise SweepError(f"{path}: the report cannot be written ({error.strerror or error})") from None
-
+study_verbs.add_to(app)
 
 if __name__ == "__main__":
     main()

@@ -45,8 +45,8 @@ class Plan:
     notes: tuple[str, ...]
 
 
-def make_plan(config: SweepConfig, machine: Machine) -> Plan:
-    """Draw the configurations, read the bars once and lay out the trials.
+def make_plan(config: SweepConfig, machine: Machine, count: int | None = None) -> Plan:
+    """Draw the configurations, read the bars once and lay out the trials; of the first `count` configurations only.
 
     Errors: ConfigError for impossible configurations; DataError for bars that cannot be used as given.
     """
@@ -58,7 +58,7 @@ def make_plan(config: SweepConfig, machine: Machine) -> Plan:
     gems = gem_rows(config.arms.gems)
     configurations, note = draw(config.space, section.search, section.trials, section.seed)
     notes = (note, *arm_notes(config.arms, configurations))
-    trials = list(trial_specs(config, configurations, machine))
+    trials = list(trial_specs(config, configurations[:count], machine))
     table = load_table(config.data)
     rules = VerdictRules.from_dict(config.analysis.model_dump())
     data = {
@@ -123,19 +123,33 @@ def trial_specs(config: SweepConfig, configurations: list[TrainerConfig], machin
     The first configuration also runs the off arm if purity is asked for.
     """
     every, off = (config.arms.base_arm(), *config.arms.further_arms()), config.arms.off_arm()
-    seeds = block_seeds(config.sweep.seed, 0, config.sweep.seeds)
     launch = 0
     for number, trainer in enumerate(configurations):
         arms = (*every, off) if off and config.arms.purity and number == 0 else every
-        members = tuple(
-            Member(arm=arm.name, seed=seed, fold=fold)
-            for arm in arms
-            for seed in seeds
-            for fold in range(config.data.folds.count)
-        )
-        for key_end, pack in _packs(members, config.sweep.pack):
-            yield _spec(config.data, trainer, arms, pack, machine, launch, key_end)
-            launch += 1
+        for spec in trials_of(config, trainer, arms, machine, launch):
+            yield spec
+            launch = spec.launch + 1
+
+
+def trials_of(
+    config: SweepConfig,
+    trainer: TrainerConfig,
+    arms: tuple[ArmConfig, ...],
+    machine: Machine,
+    launch: int,
+    ending: str = "",
+) -> Iterator[TrialSpec]:
+    """The trials that train `arms` of one configuration on the seeds and folds of `config`, from launch number `launch`
+    on. `ending` tells their keys from those of other trials of the configuration."""
+    seeds = block_seeds(config.sweep.seed, 0, config.sweep.seeds)
+    members = tuple(
+        Member(arm=arm.name, seed=seed, fold=fold)
+        for arm in arms
+        for seed in seeds
+        for fold in range(config.data.folds.count)
+    )
+    for offset, (key_end, pack) in enumerate(_packs(members, config.sweep.pack)):
+        yield _spec(config.data, trainer, arms, pack, machine, launch + offset, ending + key_end)
 
 
 def _packs(members: tuple[Member, ...], pack: str) -> Iterator[tuple[str, tuple[Member, ...]]]:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -21,6 +22,9 @@ from sweep.trainable import Body
 from trainer.config import TrialSpec
 from trainer.data.errors import DataError
 from trainer.record import read_plan
+
+if TYPE_CHECKING:
+    from sweep.plan import Plan
 
 LONGEST_NAME = 80  # leaves room for the number that tells two sweeps of one file apart
 
@@ -52,25 +56,40 @@ def run(
 
     Errors: ConfigError or DataError before anything is written or started.
     """
+    config, plan, share, pack_gb = prepare(config, fallback_name)
+    folder = begin(config, plan, console, quiet)
+    return _run_left(folder, config, share, pack_gb, console, quiet, body)
+
+
+def prepare(
+    config: SweepConfig, fallback_name: str, count: int | None = None
+) -> tuple[SweepConfig, Plan, Share, float]:
+    """The named configuration, the plan (of its first `count` configurations), each trial's share and the predicted GB
+    of the largest pack. Writes nothing. Errors: ConfigError."""
     from sweep.plan import make_plan, planned
 
     storage = Path(config.sweep.storage).expanduser().resolve()
     name = config.sweep.name or experiment.free_name(storage, usable_name(fallback_name))
     config = config.model_copy(update={"sweep": config.sweep.model_copy(update={"name": name})})
-    folder = storage / name
-    if folder.exists():
-        raise experiment.taken(folder)
+    if (storage / name).exists():
+        raise experiment.taken(storage / name)
     share = share_out(config.sweep)
     try:
-        plan = make_plan(config, share.machine)
+        plan = make_plan(config, share.machine, count)
     except DataError as error:
         raise ConfigError(f"data: {error}") from None
     share, pack_gb = fit(share, config.sweep.concurrent, planned(plan.data), plan.data)
+    return config, plan, share, pack_gb
+
+
+def begin(config: SweepConfig, plan: Plan, console: Console, quiet: bool) -> Path:
+    """Write the experiment's folder, say what the plan has to say, and return the folder."""
+    folder = Path(config.sweep.storage).expanduser().resolve() / config.sweep.name
     experiment.create(folder, config, plan)
     if not quiet:
         for note in plan.notes:
             console.print(note, highlight=False, markup=False, soft_wrap=True)
-    return _run_left(folder, config, share, pack_gb, console, quiet, body)
+    return folder
 
 
 def usable_name(text: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fake_body import FakeBody, configuration
 
-from sweep import cli
+from sweep import cli, conclusion
 from sweep.config import SweepConfig
 from sweep.domains import Domain
 from sweep.errors import ConfigError
@@ -121,9 +121,9 @@ def test_a_report_that_cannot_be_written(monkeypatch, capsys, tmp_path):
     ],
 )
 def test_the_way_on_after_a_launch(monkeypatch, capsys, tmp_path, failed, left, said, unsaid):
-    monkeypatch.setattr(cli, "_print_report", lambda folder: None)
-    with pytest.raises(cli.typer.Exit):
-        cli._conclude(Outcome(tmp_path, failed, left))
+    monkeypatch.setattr(conclusion, "print_report_of", lambda folder: None)
+    with pytest.raises(conclusion.typer.Exit):
+        conclusion.conclude(Outcome(tmp_path, failed, left))
     out = capsys.readouterr().out
     assert said in out
     assert unsaid not in out
