@@ -7,21 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2
 
 from analysis.frames import FINISHED
 from analysis.load import Experiment
+from analysis.statistics.variance import component_interval, layout, variance_interval
+from analysis.text import ABSENT, plain, signed_interval
 from trainer.sharpe import FLOOR
 
-SPREAD = ["n", "mean", "variance", "sd", "lo", "hi", "hac_se", "failed"]
+SPREAD = ["n", "mean", "variance", "variance_lo", "variance_hi", "sd", "lo", "hi", "hac_se", "failed"]
 
 
 def configuration_spread(scores: pd.DataFrame) -> pd.DataFrame:
     """Spread of the base runs' scores over the seeds of each configuration, in launch order, index `config`.
 
-    n (scored seeds), mean, variance and sd (ddof 1; NaN for one seed), lo, hi, hac_se (mean over the
-    seeds that have one: the sampling error of one run on these bars), failed (runs at the floor; they count). Units:
-    annualised Sharpe, variance squared.
+    n (scored seeds), mean, variance and sd (ddof 1; NaN for one seed), variance_lo and variance_hi (95 % chi-square
+    interval, normal values), lo, hi, hac_se (mean over the seeds that have one: the sampling error of one run on these
+    bars, most of which all seeds share), failed (runs at the floor; they count). Units: annualised Sharpe, variance
+    squared.
     """
     base = scores[scores["arm"] == "base"]
     rows = {config: _spread(runs) for config, runs in base.groupby("config", sort=False)}
@@ -30,12 +32,13 @@ def configuration_spread(scores: pd.DataFrame) -> pd.DataFrame:
 
 def _spread(runs: pd.DataFrame) -> list[float]:
     values = runs["sharpe"].dropna()
-    several = len(values) > 1
+    variance = float(values.var(ddof=1)) if len(values) > 1 else np.nan
     return [
         len(values),
         values.mean(),
-        values.var(ddof=1) if several else np.nan,
-        values.std(ddof=1) if several else np.nan,
+        variance,
+        *variance_interval(variance, len(values) - 1),
+        np.sqrt(variance),
         values.min(),
         values.max(),
         runs["sharpe_se"].mean(),
@@ -47,13 +50,15 @@ def _spread(runs: pd.DataFrame) -> list[float]:
 class Variance:
     """One source of variance of annualised Sharpe ratios; `floored` of the values stand at the floor.
 
-    `interval` is the 95 % chi-square interval, which assumes normal values; `lo` and `hi` are the extremes of the
-    values, or of their deviations where `centred`.
+    `interval` is the 95 % chi-square interval (Williams' for the net variance), which assumes normal values. `df` are
+    its degrees of freedom: those of all runs together are no whole number, for seeds of one configuration count for
+    less the more configurations differ. `lo` and `hi` are the extremes of the values, or of their deviations where
+    `centred`.
     """
 
     source: str
     n: int
-    df: int
+    df: float
     mean: float
     variance: float
     interval: tuple[float, float]
@@ -81,7 +86,7 @@ def variance_sources(experiment: Experiment) -> list[Variance]:
     seeds = _within("seeds within a configuration", scores, ["config"], "sharpe")
     between = _variance("means of configurations, seed noise included", means)
     return [
-        _variance("all runs", scores["sharpe"]),
+        _variance("all runs", scores["sharpe"], _shared_df(scores, "sharpe")),
         seeds,
         between,
         _net(between, seeds, scores.groupby("config").size()),
@@ -89,8 +94,8 @@ def variance_sources(experiment: Experiment) -> list[Variance]:
     ]
 
 
-def _variance(source: str, values: pd.Series) -> Variance:
-    df = max(len(values) - 1, 0)
+def _variance(source: str, values: pd.Series, df: float | None = None) -> Variance:
+    df = max(len(values) - 1, 0) if df is None else df
     variance = float(values.var(ddof=1)) if df else float("nan")
     return Variance(
         source, len(values), df, float(values.mean()), variance, variance_interval(variance, df),
@@ -98,13 +103,19 @@ def _variance(source: str, values: pd.Series) -> Variance:
     )  # fmt: skip
 
 
+def _shared_df(runs: pd.DataFrame, column: str) -> float:
+    """Degrees of freedom of the variance of all runs, several of one configuration not being independent."""
+    return layout(runs[column], runs["config"]).df if len(runs) > 1 else 0.0
+
+
 def _net(between: Variance, seeds: Variance, counts: pd.Series) -> Variance:
     """What configurations differ by beyond their seeds; NaN where a variance is not known."""
-    share = float((1.0 / counts).mean()) if len(counts) else float("nan")
-    variance = max(between.variance - seeds.variance * share, 0.0) if seeds.df > 0 else float("nan")
-    nan = float("nan")
+    size = float(1.0 / (1.0 / counts).mean())
+    variance, nan = max(between.variance - seeds.variance / size, 0.0), float("nan")
+    interval = component_interval(between.variance, int(between.df), seeds.variance, int(seeds.df), size)
+    df = between.df if np.isfinite(variance) else 0
     return Variance(
-        "configurations, net of seed noise", between.n, 0, between.mean, variance, (nan, nan), nan, nan, False, 0
+        "configurations, net of seed noise", between.n, df, between.mean, variance, interval, nan, nan, False, 0
     )
 
 
@@ -124,30 +135,41 @@ def _floored(values: pd.Series) -> int:
     return int(values.eq(FLOOR).sum())
 
 
-def variance_interval(variance: float, df: int, level: float = 0.95) -> tuple[float, float]:
-    """Chi-square interval of a variance with `df` degrees of freedom; normal values only."""
-    if df < 1 or not np.isfinite(variance):
-        return float("nan"), float("nan")
-    tail = 0.5 * (1.0 - level)
-    return float(df * variance / chi2.isf(tail, df)), float(df * variance / chi2.ppf(tail, df))
-
-
 @dataclass(frozen=True)
 class BestEpochs:
-    """Best-epoch validation Sharpe of the base runs (mean over folds): selected by looking, never judged."""
+    """Best-epoch validation Sharpe of the base runs (mean over folds): selected by looking, never judged.
+
+    `variance` has ddof 1 and `interval` is its 95 % chi-square interval (normal values; `df` as in `Variance`); lo and
+    hi are the extremes of the Sharpe ratios.
+    """
 
     runs: int
     mean: float
     variance: float
+    interval: tuple[float, float]
+    df: float
     lo: float
     hi: float
+
+    @property
+    def text(self) -> str:
+        """The line of the older trainer, with the interval that it lacked."""
+        interval = f"[{plain(self.interval[0], 3)}, {plain(self.interval[1], 3)}]" if self.df >= 1.0 else ABSENT
+        return (
+            f"best Sharpe variance {plain(self.variance, 3)} (95 % {interval}), Sharpe in "
+            f"{signed_interval(self.lo, self.hi)}, over {self.runs} runs"
+        )
 
 
 def best_epochs(experiment: Experiment) -> BestEpochs:
     """What the older trainer printed as "best Sharpe variance [lo, hi]"; NaN without a complete run."""
     scores = experiment.scores
-    values = scores.loc[scores["arm"] == "base", "best_validation"].dropna()
-    return BestEpochs(len(values), values.mean(), values.var(ddof=1), values.min(), values.max())
+    runs = scores[scores["arm"] == "base"].dropna(subset=["best_validation"])
+    values, df = runs["best_validation"], _shared_df(runs, "best_validation")
+    variance = float(values.var(ddof=1))
+    return BestEpochs(
+        len(values), values.mean(), variance, variance_interval(variance, df), df, values.min(), values.max()
+    )
 
 
 @dataclass(frozen=True)

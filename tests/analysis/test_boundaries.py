@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from analysis import boundaries
 from analysis.boundaries import nominal_levels, spent
 
 SCHEDULE = (8, 12, 18, 27, 40, 60, 90, 135)
@@ -22,6 +23,13 @@ def test_levels_of_the_published_schedules(schedule, alpha, levels):
 def test_five_equal_looks_give_the_published_pocock_type_bounds():
     bounds = norm.isf(nominal_levels((10, 20, 30, 40, 50), 0.025))
     assert bounds == pytest.approx([2.4380, 2.4268, 2.4101, 2.3966, 2.3859], abs=1.5e-4)
+
+
+def test_the_recursion_gives_the_published_obrien_fleming_type_bounds(monkeypatch):
+    """Another spending function in the same recursion: its bounds lie where the integrals are hardest."""
+    monkeypatch.setattr(boundaries, "spent", lambda share, alpha: 2.0 * norm.sf(norm.isf(alpha / 2.0) / np.sqrt(share)))
+    levels = boundaries._levels.__wrapped__((10, 20, 30, 40, 50), 0.025)
+    assert norm.isf(levels) == pytest.approx([4.8769, 3.3569, 2.6803, 2.2898, 2.0310], abs=1.5e-4)
 
 
 def test_one_look_spends_everything():

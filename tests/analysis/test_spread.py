@@ -5,7 +5,7 @@ from synthetic_experiment import plan_of, specs, write_experiment, write_trial
 
 import analysis
 from analysis.baselines import _pooled
-from analysis.spread import variance_interval
+from analysis.statistics import component_interval, variance_interval
 from trainer.data import load_bars
 from trainer.record import write_plan, write_timeline
 from trainer.sharpe import FLOOR
@@ -18,13 +18,6 @@ def finished(tmp_path_factory):
     return analysis.load(folder)
 
 
-def test_variance_interval_of_the_reference_pairs():
-    off = [0.42, 0.91, 0.13, 0.77, 1.10, 0.65, 1.32, 0.88, 0.05, 0.51, 0.33, -0.20]
-    low, high = variance_interval(np.var(off, ddof=1), len(off) - 1)
-    assert (low, high) == pytest.approx((0.1022819325, 0.5875715199), abs=1e-9)
-    assert np.isnan(variance_interval(0.2, 0)[0])
-
-
 def test_configuration_spread_counts_failed_runs_at_the_floor(tmp_path):
     trials = specs(configs=1, off=False)
     write_plan(tmp_path, plan_of(trials))
@@ -32,6 +25,7 @@ def test_configuration_spread_counts_failed_runs_at_the_floor(tmp_path):
     row = analysis.configuration_spread(analysis.load(tmp_path).scores).iloc[0]
     assert (row["n"], row["lo"], row["failed"]) == (3, FLOOR, 1)
     assert row["sd"] ** 2 == pytest.approx(row["variance"])
+    assert (row["variance_lo"], row["variance_hi"]) == pytest.approx(variance_interval(row["variance"], 2))
 
 
 def test_total_variance_splits_into_its_sources(finished):
@@ -44,7 +38,9 @@ def test_total_variance_splits_into_its_sources(finished):
     assert means.n == 3
     net = by_source["configurations, net of seed noise"]  # three seeds each
     assert net.variance == pytest.approx(max(means.variance - seeds.mean() / 3, 0.0))
-    assert np.isnan(net.interval).all()
+    within = by_source["seeds within a configuration"].variance
+    assert net.interval == component_interval(means.variance, 2, within, 6, 3)
+    assert net.interval[0] <= net.variance <= net.interval[1]
     assert by_source["all runs"].lo == scores["sharpe"].min()
     folds = by_source["folds within a run"]
     assert folds.lo == pytest.approx(-folds.hi)  # two folds deviate from their mean by the same
@@ -56,6 +52,35 @@ def test_best_epochs_are_above_the_last_ones(finished):
     assert best.runs == 9
     assert best.lo <= best.mean <= best.hi
     assert best.mean > last
+
+
+def test_runs_of_configurations_that_differ_count_for_less(tmp_path):
+    write_experiment(tmp_path, specs(configs=3))
+    experiment = analysis.load(tmp_path)
+    runs = experiment.scores["arm"] == "base"
+    experiment.scores["sharpe"] += 5.0 * pd.factorize(experiment.scores["config"])[0] * runs
+    every = next(source for source in analysis.variance_sources(experiment) if source.source == "all runs")
+    assert every.n == 9
+    assert every.df == pytest.approx(2.0, abs=0.2)
+    assert every.interval == variance_interval(every.variance, every.df)
+
+
+def test_the_older_trainers_line_has_an_interval(finished):
+    best = analysis.best_epochs(finished)
+    runs = finished.scores[finished.scores["arm"] == "base"]
+    assert best.variance == pytest.approx(runs["best_validation"].var(ddof=1))
+    assert 2.0 <= best.df <= 8.0
+    assert best.interval == variance_interval(best.variance, best.df)
+    assert best.text.startswith(f"best Sharpe variance {best.variance:.3f} (95 % [{best.interval[0]:.3f}, ")
+    assert best.text.endswith("over 9 runs")
+
+
+def test_no_complete_run_has_no_best_epoch(tmp_path):
+    write_plan(tmp_path, plan_of(specs(configs=1)))
+    best = analysis.best_epochs(analysis.load(tmp_path))
+    assert (best.runs, best.df) == (0, 0.0)
+    assert np.isnan([best.variance, *best.interval]).all()
+    assert "n/a" in best.text
 
 
 def test_learned_is_a_share_of_members_and_a_frozen_one_has_not(tmp_path):
