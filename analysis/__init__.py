@@ -10,6 +10,8 @@ analysis.write_report(experiment)
 from analysis.baselines import against_baselines, buy_and_hold
 from analysis.boundaries import nominal_levels
 from analysis.further import FurtherArm, further_arms
+from analysis.gate import Gate
+from analysis.judge import judge, judge_signal, verdicts
 from analysis.load import Experiment, load
 from analysis.purity import Purity
 from analysis.report import write_report
@@ -17,13 +19,14 @@ from analysis.rules import VerdictRules, planned_rules
 from analysis.signals import signals
 from analysis.spread import best_epochs, configuration_spread, learned, variance_sources
 from analysis.tables import print_report
-from analysis.verdict import Verdict, judge_signal, verdicts
+from analysis.verdict import Verdict
 from trainer.sharpe import FLOOR, SharpeEstimate, iqm, sharpe
 
 __all__ = [
     "FLOOR",
     "Experiment",
     "FurtherArm",
+    "Gate",
     "Purity",
     "SharpeEstimate",
     "Verdict",
@@ -34,6 +37,7 @@ __all__ = [
     "configuration_spread",
     "further_arms",
     "iqm",
+    "judge",
     "judge_signal",
     "learned",
     "load",

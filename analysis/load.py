@@ -114,7 +114,7 @@ class Experiment:
     @cached_property
     def pairs(self) -> pd.DataFrame:
         names = {row["reference"]: row["name"] for row in self.plan.get("gems", []) if "reference" in row}
-        return pairs_frame(self.specs, self.scores, names)
+        return pairs_frame(self.specs, self.scores, self.members, names)
 
     @cached_property
     def purity(self) -> Purity:

@@ -3,40 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import pandas as pd
 
 from analysis.arms import arms_by_config, wired_gem
+from analysis.frames import FINISHED
+from analysis.scores import RUN
 from trainer.config import TrialSpec
 
 COLUMNS = [
     "gem", "trial", "config", "seed", "launch", "dose", "control", "treatment", "failed_control", "failed_treatment",
-    "cause",
+    "cause", "final",
 ]  # fmt: skip
 
 
-def pairs_frame(specs: Iterable[TrialSpec], scores: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
+@dataclass(frozen=True)
+class _End:
+    """How the trials of a run ended."""
+
+    final: bool
+    cause: str
+    lost: bool
+
+
+def _ends(members: pd.DataFrame) -> dict[tuple[str, str, int], _End]:
+    found = {}
+    for (config, arm, seed), rows in members.groupby(RUN, sort=False):
+        final = bool(rows["trial_status"].isin([*FINISHED, "failed"]).all())
+        causes = sorted({str(cause) for cause in rows["cause"] if cause})
+        found[config, arm, seed] = _End(final, ", ".join(causes), bool(rows["trial_status"].eq("failed").any()))
+    return found
+
+
+def pairs_frame(
+    specs: Iterable[TrialSpec], scores: pd.DataFrame, members: pd.DataFrame, names: Mapping[str, str]
+) -> pd.DataFrame:
     """One row per gem, dose, configuration and seed with a wired arm; without one empty, with the same columns.
 
     gem: its name, from `names` by the reference that the plan gives; control, treatment: scores (annualised Sharpe) of
-    the base and the wired run; failed_*: that run froze or went bankrupt and stands at the floor; cause: why a score is
-    absent, "" when both are there.
+    the base and the wired run; failed_*: that run froze or went bankrupt and stands at the floor; final: neither trial
+    will change any more; cause: why a final pair has no score, "" when it has or is not final; difference/fold<k>:
+    treatment - control of fold k alone.
     """
     found = {}
     for config, arms in arms_by_config(specs).items():
         for arm in arms.values() if "base" in arms else ():
             if wired := wired_gem(arms["base"], arm):
-                found[config, arm.name] = wired
+                found[config, arm.name] = names.get(wired[0], wired[0]), wired[1]
     runs = scores.set_index(["config", "arm", "seed"])
-    rows = []
+    rows, ends = [], _ends(members)
     for (config, arm, seed), treated in runs.iterrows():
         if (config, arm) not in found or (config, "base", seed) not in runs.index:
             continue
         gem, dose = found[config, arm]
         control = runs.loc[(config, "base", seed)]
-        absent = {row["status"] for row in (control, treated) if pd.isna(row["sharpe"])}
+        sides = [ends[config, name, seed] for name in ("base", arm)]
+        final = all(end.final for end in sides)
+        lost = pd.isna(control["sharpe"]) or pd.isna(treated["sharpe"])
+        cause = ", ".join(sorted({end.cause or "no score" for end in sides if end.lost})) or "no score"
         rows.append(
-            (names.get(gem, gem), treated["trial"], config, seed, treated["launch"], dose, control["sharpe"],
-             treated["sharpe"], bool(control["failed"]), bool(treated["failed"]), ", ".join(sorted(absent)))
+            (gem, treated["trial"], config, seed, treated["launch"], dose, control["sharpe"],
+             treated["sharpe"], bool(control["failed"]), bool(treated["failed"]), cause * (lost and final), final)
         )  # fmt: skip
-    return pd.DataFrame(rows, columns=COLUMNS).sort_values(["gem", "dose", "launch", "seed"], ignore_index=True)
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    frame = frame.merge(_by_fold(found, members), how="left", on=["config", "dose", "gem", "seed"]) if rows else frame
+    return frame.sort_values(["gem", "dose", "launch", "seed"], ignore_index=True)
+
+
+def _by_fold(found: Mapping[tuple[str, str], tuple[str, float]], members: pd.DataFrame) -> pd.DataFrame:
+    """config, gem, dose, seed, difference/fold<k>: of each fold's own judge Sharpe."""
+    scores = members.set_index([*RUN, "fold"])["judge_sharpe"]
+    base = scores.xs("base", level="arm")
+    rows = []
+    for (config, arm), (gem, dose) in found.items():
+        own = scores.xs((config, arm), level=("config", "arm")) - base.xs(config, level="config")
+        table = own.unstack("fold").add_prefix("difference/fold").reset_index()
+        rows.append(table.assign(config=config, gem=gem, dose=dose))
+    return pd.concat(rows, ignore_index=True).rename_axis(columns=None)

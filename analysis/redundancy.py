@@ -26,14 +26,13 @@ class CoMovement:
     untested: str = ""
 
 
-def co_movement(panel: pd.DataFrame, target: str, feature: str) -> CoMovement:
-    """R^2 of column `target` given column `feature` of a tidy frame with `config` and `epoch`.
+def co_movement(gem: Matrix, signal: Matrix, feature: str) -> CoMovement:
+    """R^2 of `gem` given `signal`, both [units, epochs] with NaN where a value is missing.
 
-    Several rows of one configuration and epoch are averaged. Only epochs that every configuration has are used.
+    Only epochs that every unit has of both are used.
     """
-    grid = _matrix(panel, target), _matrix(panel, feature)
-    shared = grid[0].columns.intersection(grid[1].columns)
-    gem, signal = (part[shared].to_numpy(float) for part in grid)
+    whole = np.isfinite(gem).all(axis=0) & np.isfinite(signal).all(axis=0)
+    gem, signal = gem[:, whole], signal[:, whole]
     reason = _untested(gem, signal)
     if reason:
         return CoMovement(feature, float("nan"), float("nan"), "raw", len(gem), reason)
@@ -41,6 +40,17 @@ def co_movement(panel: pd.DataFrame, target: str, feature: str) -> CoMovement:
         (*grouped_r2(gem, [signal]), "raw"), (*grouped_r2(_ranks(gem), [_ranks(signal)]), "rank"), key=lambda r: r[0]
     )
     return CoMovement(feature, best[0], best[1], best[2], len(gem))
+
+
+def panels(rows: pd.DataFrame, configs: Sequence[str], target: str, feature: str) -> tuple[Matrix, Matrix]:
+    """Columns `target` and `feature` of a tidy frame with `config` and `epoch` as [configs, epochs]; rows of one
+    configuration and epoch are averaged."""
+    tables = [
+        rows.pivot_table(index="config", columns="epoch", values=name, aggfunc="mean") for name in (target, feature)
+    ]
+    epochs = tables[0].columns.intersection(tables[1].columns)
+    first, second = (table.reindex(index=list(configs), columns=epochs).to_numpy(float) for table in tables)
+    return first, second
 
 
 def grouped_r2(gem: Matrix, signals: Sequence[Matrix]) -> tuple[float, float]:
@@ -77,13 +87,8 @@ def _ranks(values: Matrix) -> Matrix:
     return rankdata(centred.ravel()).reshape(values.shape)
 
 
-def _matrix(panel: pd.DataFrame, column: str) -> pd.DataFrame:
-    table = panel.pivot_table(index="config", columns="epoch", values=column, aggfunc="mean", sort=True)
-    return table.dropna(axis=1, how="any")
-
-
 def _untested(gem: Matrix, signal: Matrix) -> str:
-    if len(gem) < FEWEST_UNITS or len(signal) != len(gem):
+    if len(gem) < FEWEST_UNITS:
         return f"needs {FEWEST_UNITS} configurations"
     if gem.shape[1] < 2:
         return "needs two epochs in every configuration"

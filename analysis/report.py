@@ -11,8 +11,10 @@ import pandas as pd
 from analysis import plots
 from analysis.baselines import Holding, buy_and_hold
 from analysis.collapse import alarms, collapse_gauges
+from analysis.evidence import unit_sizes
 from analysis.further import further_arms
 from analysis.health import health_curves
+from analysis.judge import verdicts
 from analysis.load import Experiment
 from analysis.matrix import norm_matrix
 from analysis.page import Column, Markup, badge, definitions, element, figure, figures, note, page, section, table
@@ -40,7 +42,7 @@ from analysis.text import (
     signed,
     signed_interval,
 )
-from analysis.verdict import Verdict, unit_sizes, verdicts
+from analysis.verdict import Verdict
 from trainer.record.files import write_atomic
 
 KINDS = {"DELETE": "bad", "INVALID": "bad", "MORE TRIALS": "warn", "WIRE": "good"}

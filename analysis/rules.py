@@ -6,7 +6,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal
+
+Policy = Literal["benefit", "noninferior", "seed"]
+Unit = Literal["configuration", "seed"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,13 @@ class VerdictRules:
     zero_limit: float = 0.01  # of |c51_bs|: below is practically zero
     size_floor: float = 1e-12  # what a size of exactly 0 counts as
     size_epochs: int = 5  # a member's size is the median of this many last epochs
-    redundant_r2: float = 0.81  # |correlation| 0.9; shown, decides nothing in stage 1
+    redundant_r2: float = 0.81  # |correlation| 0.9: above, a gem repeats an existing feature
+    policy: Policy = "benefit"  # what WIRE needs; noninferior: no harm is enough; seed: the signal alone, no wired arm
+    unit: Unit = "configuration"  # of evidence; seed: the seeds of the only configuration, and a claim about it alone
+    delta_ni: float = 0.20  # annualised Sharpe: the largest loss that would be accepted unseen
+    delta_benefit: float = 0.30  # annualised Sharpe: a gain below is not worth having (policy benefit)
+    steady_units: int = 40  # configurations before `steadies` may be claimed
+    collapse_margin: float = 0.05  # of the rate of failed runs: `steadies` must rule out a larger rise
     spread_quantile: float = 0.2  # of chi-square, when a standard deviation is used to plan more trials
 
     def to_dict(self) -> dict[str, Any]:

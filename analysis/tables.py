@@ -17,6 +17,7 @@ from analysis.baselines import Holding, against_baselines, buy_and_hold
 from analysis.collapse import alarms
 from analysis.further import further_arms
 from analysis.health import health_lines
+from analysis.judge import verdicts
 from analysis.load import Experiment
 from analysis.redundancy import CoMovement
 from analysis.rules import VerdictRules, planned_rules
@@ -33,7 +34,7 @@ from analysis.text import (
     signed_interval,
 )
 from analysis.text import console as default_console
-from analysis.verdict import Verdict, verdicts
+from analysis.verdict import Verdict
 
 SHOWN_TRIALS = 20
 BADGES = {"DELETE": "bold white on red", "INVALID": "bold white on red", "MORE TRIALS": "bold black on yellow"}

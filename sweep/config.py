@@ -64,7 +64,13 @@ class AnalysisSection(Frozen):
     zero_limit: Annotated[float, Field(gt=0.0)] = 0.01  # gem gradient over |c51_bs|: below is practically zero
     size_floor: Annotated[float, Field(gt=0.0)] = 1e-12  # what a size of exactly 0 counts as
     size_epochs: Positive = 5  # the size of a run is the median of this many last epochs
-    redundant_r2: Fraction = 0.81  # |correlation| 0.9; shown, decides nothing in stage 1
+    redundant_r2: Fraction = 0.81  # |correlation| 0.9: above, a gem repeats an existing feature
+    policy: Literal["benefit", "noninferior", "seed"] = "benefit"  # what WIRE needs; seed: the signal alone
+    unit: Literal["configuration", "seed"] = "configuration"  # seed: of one configuration, and a claim about it alone
+    delta_ni: Annotated[float, Field(gt=0.0)] = 0.20  # annualised Sharpe: the largest loss accepted unseen
+    delta_benefit: Annotated[float, Field(gt=0.0)] = 0.30  # annualised Sharpe: a gain below is not worth having
+    steady_units: Annotated[int, Field(ge=2)] = 40  # configurations before `steadies` may be claimed
+    collapse_margin: Fraction = 0.05  # of the rate of failed runs: `steadies` must rule out a larger rise
     spread_quantile: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.2  # of chi-square, to plan how many more trials
 
     @field_validator("schedule")

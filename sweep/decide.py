@@ -66,6 +66,11 @@ def decide(
             f"sweep.trials: {config.sweep.trials} configurations reach no look; the first needs {schedule[0]} "
             f"(analysis.schedule)"
         )
+    if config.analysis.unit == "seed":
+        raise ConfigError(
+            "analysis.unit: a study adds configurations step by step, and unit = 'seed' is a claim about one; "
+            "run it with `gemsweep run` and sweep.trials = 1"
+        )
     config = with_ablations(config)
     named, plan, _, _ = prepare(config, fallback_name, schedule[0])
     return go_on(begin(named, plan, console, quiet), console, hours=hours, quiet=quiet, body=body)
@@ -105,15 +110,15 @@ def go_on(
 
 
 def read_verdicts(folder: Path) -> list[Verdict]:
+    from analysis.judge import verdicts
     from analysis.load import load
-    from analysis.verdict import verdicts
 
     return verdicts(load(folder))
 
 
 def next_step(study: Study, verdicts: Sequence[Verdict], budget: Budget) -> Step:
     """The wired arms that are missing on configurations that ran, else the configurations up to the next look."""
-    undecided = [verdict for verdict in verdicts if verdict.label == OPEN]
+    undecided = [verdict for verdict in verdicts if not is_settled(verdict, study.config.analysis.policy)]
     if not undecided:
         return Step((), "every gem is settled")
     if budget.hours is not None and budget.hours <= 0:
@@ -128,6 +133,11 @@ def next_step(study: Study, verdicts: Sequence[Verdict], budget: Budget) -> Step
         return Step((), f"the budget of {budget.configurations} configurations allows no further look")
     arms = (study.config.arms.base_arm(), *_every_arm(study, wired))
     return Step(tuple(new_trials(study, ahead[0], arms)), f"the look at {ahead[0]} configurations")
+
+
+def is_settled(verdict: Verdict, policy: str) -> bool:
+    """Whether more trials have nothing to add: under the policy `seed` the signal alone decides."""
+    return verdict.label != OPEN or (policy == "seed" and verdict.grade == "candidate")
 
 
 def is_promoted(verdict: Verdict) -> bool:

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.redundancy import CoMovement, co_movement, demean, grouped_r2
+from analysis.redundancy import CoMovement, co_movement, demean, grouped_r2, panels
 from analysis.rules import VerdictRules
 from analysis.tables import evidence_lines
 from analysis.verdict import Verdict
@@ -22,11 +22,6 @@ def signal():
     return autoregressive(np.random.default_rng(1))
 
 
-def panel(gem, feature):
-    index = pd.MultiIndex.from_product([range(UNITS), range(EPOCHS)], names=["config", "epoch"])
-    return pd.DataFrame({"size": gem.ravel(), "feature": feature.ravel()}, index=index).reset_index()
-
-
 def test_a_linear_copy_is_explained(signal):
     copy = 0.95 * signal + np.sqrt(1 - 0.95**2) * autoregressive(np.random.default_rng(2))
     value, se = grouped_r2(copy, [signal])
@@ -35,7 +30,7 @@ def test_a_linear_copy_is_explained(signal):
 
 
 def test_only_ranks_see_a_monotone_copy(signal):
-    found = co_movement(panel(np.exp(signal), signal), "size", "feature")
+    found = co_movement(np.exp(signal), signal, "feature")
     assert found.basis == "rank"
     assert found.value > 0.85
     assert grouped_r2(np.exp(signal), [signal])[0] < 0.75
@@ -45,7 +40,7 @@ def test_a_common_trend_is_no_redundancy(signal):
     trend = np.linspace(0.0, 20.0, EPOCHS)
     other = autoregressive(np.random.default_rng(3))
     assert np.corrcoef((signal + trend).ravel(), (other + trend).ravel())[0, 1] > 0.9
-    found = co_movement(panel(other + trend, signal + trend), "size", "feature")
+    found = co_movement(other + trend, signal + trend, "feature")
     assert abs(found.value) < 0.05
 
 
@@ -66,9 +61,24 @@ def test_the_rule_for_redundancy_is_printed_beside_the_r2_and_decides_the_words(
 
 
 def test_what_cannot_be_tested_says_why(signal):
-    constant = co_movement(panel(signal, np.ones_like(signal)), "size", "feature")
+    constant = co_movement(signal, np.ones_like(signal), "feature")
     assert constant.untested == "the feature does not vary"
     assert np.isnan(constant.value)
-    rows = panel(signal, signal)
-    assert co_movement(rows[rows["config"] < 2], "size", "feature").untested == "needs 3 configurations"
-    assert co_movement(rows[rows["epoch"] == 0], "size", "feature").untested.startswith("needs two epochs")
+    assert co_movement(signal[:2], signal[:2], "feature").untested == "needs 3 configurations"
+    assert co_movement(signal[:, :1], signal[:, :1], "feature").untested.startswith("needs two epochs")
+
+
+def test_only_epochs_that_every_configuration_has_are_used(signal):
+    holed, other = signal.copy(), autoregressive(np.random.default_rng(4))
+    holed[3, 5] = np.nan
+    kept = np.delete(np.arange(EPOCHS), 5)
+    found, expected = (co_movement(a, b, "f") for a, b in ((holed, other), (signal[:, kept], other[:, kept])))
+    assert found == expected
+
+
+def test_panels_follow_the_order_of_the_configurations_and_average_their_members():
+    rows = pd.DataFrame({"config": ["b", "b", "a"], "epoch": [1, 1, 1], "size": [1.0, 3.0, 5.0], "f": [0.0, 0.0, 7.0]})
+    gem, feature = panels(rows, ["b", "a", "c"], "size", "f")
+    assert gem[:, 0].tolist()[:2] == [2.0, 5.0]
+    assert np.isnan(gem[2, 0])
+    assert feature[1, 0] == 7.0

@@ -5,7 +5,8 @@ from synthetic_experiment import TIMELINE, plan_of, specs, write_experiment, wri
 
 import analysis
 from analysis import VerdictRules, judge_signal, signals
-from analysis.verdict import needed_units, replay, unit_sizes
+from analysis.evidence import unit_sizes
+from analysis.stage_one import needed_units, replay
 from trainer.record import write_plan, write_timeline
 
 RULES = VerdictRules()

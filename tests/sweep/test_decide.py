@@ -115,3 +115,16 @@ def test_too_few_configurations_for_any_look(tmp_path):
     with pytest.raises(ConfigError, match="reach no look; the first needs 5"):
         deciding.decide(settings(tmp_path, "sweep.trials=4"), Console(quiet=True))
     assert not (tmp_path / "study").exists()
+
+
+def test_seeds_of_one_configuration_are_no_study_of_steps(tmp_path):
+    with pytest.raises(ConfigError, match="gemsweep run"):
+        deciding.decide(settings(tmp_path, "sweep.trials=5", "analysis.unit='seed'"), Console(quiet=True))
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_policy_that_asks_for_the_signal_alone_wires_nothing(tmp_path):
+    study = planned_study(tmp_path, "sweep.trials=12", "analysis.policy='seed'", count=5)
+    found = [verdict(G6, grade="candidate"), verdict(G10, "DELETE", "zero")]
+    assert next_step(study, found, Budget(12)).why == "every gem is settled"
+    assert next_step(study, [verdict(G6)], Budget(12)).trials

@@ -26,7 +26,9 @@ def context(dtype=torch.float32, seed=0, **changes):
     tensors["direction_hidden"][..., 2] = 0.0
     tensors |= {"continues": (torch.rand(MEMBERS, BATCH, generator=g) > 0.3).double()}
     tensors |= {"returns": torch.zeros(MEMBERS, BATCH), "temperature": torch.tensor([0.1, 0.5, 2.0])}
+    tensors |= {name: torch.randn(MEMBERS, BATCH, 32, generator=g) for name in ("observation", "next_observation")}
     cast = {name: tensor.to(dtype) for name, tensor in (tensors | changes).items()}
+    cast |= {name: torch.randint(3, (MEMBERS, BATCH), generator=g) for name in ("direction", "magnitude")}
     return GemContext(**cast, active=torch.ones(MEMBERS, dtype=torch.int32))
 
 

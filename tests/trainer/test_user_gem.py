@@ -9,8 +9,9 @@ from tiny_trial import BASE, OFF, rows_differ, run, started, tiny_spec
 
 from trainer.aux_ops import measure_gems
 from trainer.config import ArmConfig, GemConfig
-from trainer.gems.registry import GemError, load_gem, load_gems
-from trainer.params import SLICES
+from trainer.gems.registry import DATA, GemError, load_gem, load_gems
+from trainer.market import target_of
+from trainer.params import SLICES, TARGETS
 from trainer.sources import forward_batch
 
 ZERO = """
@@ -143,6 +144,53 @@ def test_a_row_holds_one_update_where_only_the_next_bar_reaches_it(market_file, 
     assert rows[0][:, start:stop].count_nonzero() > 0
     assert torch.equal(rows[0], rows[1])
     assert torch.equal(rows[0], rows[2])
+
+
+READS_DATA = """
+from trainer.gems import Gem
+
+class ReadsData(Gem):
+    name = "reads_data"
+    inputs = ("direction_q", "magnitude_q")
+
+    def forward(self, ctx):
+        taken = ctx.direction_q.gather(-1, ctx.direction[..., None])[..., 0]
+        size = ctx.magnitude_q.gather(-1, ctx.magnitude[..., None])[..., 0]
+        return (taken * ctx.observation[..., 0]).square() + (size * ctx.next_observation[..., 0]).square()
+"""
+
+
+def test_a_gem_may_read_what_the_network_saw_and_did_and_its_probe_changes_no_bit(market_file, tmp_path):
+    (tmp_path / "reads_data.py").write_text(READS_DATA)
+    probing = arm("base", tmp_path, ReadsData="reads_data")
+    seen = run(tiny_spec(market_file, ["base 0 0", "off 0 0"], arms=(probing, OFF)))
+    columns = seen.records[-1].columns
+    assert columns["gem/reads_data/value"][0] > 0
+    assert columns["purity/params_sha"][0] == columns["purity/params_sha"][1]
+
+
+def test_what_it_reads_is_the_batch_at_both_bars(market_file, tmp_path):
+    """Features of the rows, the exposure held before and after the action, and the action that joins the two."""
+    (tmp_path / "reads_data.py").write_text(READS_DATA)
+    pack, seen = started(tiny_spec(market_file, arms=(arm("base", tmp_path, ReadsData="reads_data"),))), []
+    (gem,) = pack.gems
+    gem.measure = lambda ctx: seen.append(ctx) or type(gem).measure(gem, ctx)
+    with torch.no_grad():
+        done = forward_batch(pack)
+        measure_gems(pack, [gem], done)
+    (ctx,), batch, width = seen, done.batch, pack.market.features.shape[1]
+    assert ctx.observation.shape == (*batch.returns.shape, width + TARGETS)
+    assert torch.equal(ctx.observation[..., :width], pack.market.features[batch.rows[:, 0]])
+    assert torch.equal(ctx.next_observation[..., :width], pack.market.features[batch.next_row])
+    assert torch.equal(ctx.observation[..., width:].argmax(-1), batch.targets[:, 0])
+    assert torch.equal(ctx.next_observation[..., width:].argmax(-1), target_of(ctx.direction, ctx.magnitude))
+
+
+def test_no_gradient_may_enter_what_the_network_did_not_compute(tmp_path):
+    for name in sorted(DATA):
+        (tmp_path / f"{name}.py").write_text(READS_DATA.replace('"direction_q", "magnitude_q"', f'"{name}",'))
+        with pytest.raises(GemError, match="`inputs` must name tensors among"):
+            load_gem(f"{tmp_path / name}.py:ReadsData")
 
 
 def test_a_wired_user_gem_trains_and_reaches_what_it_names(market_file, folder):

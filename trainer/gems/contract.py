@@ -28,7 +28,12 @@ import torch
 class GemContext:
     """Activations of the online network on a batch, at bar t and (`next_`) at bar t + 1; P members, B samples.
 
-    Writing to these tensors is not allowed; reading any of them is. Only those named in `Gem.inputs` carry gradient.
+    Writing to these tensors is not allowed; reading any of them is. Only those named in `Gem.inputs` carry gradient;
+    what the network did not compute (from `observation` on) cannot be named there: it is data.
+
+    An observation holds the market's features at the close of its bar, in the order of `FEATURES` of
+    `trainer.data.features`, then a one-hot of the target exposure held. `next_observation` holds the exposure that the
+    action led to. What only bar t + 1 knows is no part of the choice at bar t: a gem may read it to train, as a target.
     """
 
     trunk: torch.Tensor  # [P, B, H]
@@ -45,6 +50,10 @@ class GemContext:
     next_magnitude_hidden: torch.Tensor
     next_direction_q: torch.Tensor
     next_magnitude_q: torch.Tensor
+    observation: torch.Tensor  # float32 [P, B, F]: what the network sees at bar t
+    next_observation: torch.Tensor  # float32 [P, B, F]: what it sees at bar t + 1
+    direction: torch.Tensor  # int64 [P, B], action taken at bar t: 0 short, 1 flat, 2 long
+    magnitude: torch.Tensor  # int64 [P, B], action taken at bar t, from a third to full; without effect when flat
     continues: torch.Tensor  # float32 [P, B]: 1 where t + 1 belongs to the same episode, else 0
     returns: torch.Tensor  # float32 [P, B]: n-step return of the sample, in train volatilities
     temperature: torch.Tensor  # float32 [P]: of softmax(q / temperature)

@@ -26,7 +26,8 @@ AUX_ORDER = ("g12_predictive", "g6_branch_indep", "g10_temporal")
 assert set(AUX_ORDER) == set(BUILTIN_GEMS)
 NAME = re.compile(r"^[a-z][a-z0-9_]{0,47}$")
 COMPONENT_OF = {"g12_predictive": "pred"}  # a row that the older trainer already had keeps its name there
-CARRIERS = frozenset(GemContext.__dataclass_fields__) - {"continues", "returns", "temperature", "active"}
+DATA = frozenset({"observation", "next_observation", "direction", "magnitude"})  # what the network is given and did
+CARRIERS = frozenset(GemContext.__dataclass_fields__) - DATA - {"continues", "returns", "temperature", "active"}
 
 
 def component_name(gem: str) -> str:

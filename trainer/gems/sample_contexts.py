@@ -6,10 +6,13 @@ from dataclasses import dataclass, fields, replace
 
 import torch
 
+from trainer.data.features import CLIP
+from trainer.data.features import FEATURES as COLUMNS
 from trainer.gems.contract import GemContext
 from trainer.gems.registry import CARRIERS
-from trainer.params import DIRECTIONS
+from trainer.params import DIRECTIONS, MAGNITUDES, TARGETS
 
+OBSERVATIONS = ("observation", "next_observation")
 TEMPERATURES = (0.5, 0.1, 2.0, 1.0)  # of member 0, 1, 2, 3
 
 
@@ -43,7 +46,10 @@ def random_context(shape: Shape, dtype: torch.dtype = torch.float32, seed: int =
     tensors["continues"][:, 0] = 1.0
     tensors["returns"] = torch.randn(*lead, generator=g, dtype=torch.float64)
     tensors["temperature"] = torch.tensor(TEMPERATURES[: shape.members], dtype=torch.float64)
+    tensors |= {name: _observation(lead, g) for name in OBSERVATIONS}
     cast = {name: tensor.to(dtype) for name, tensor in tensors.items()}
+    for name, choices in (("direction", DIRECTIONS), ("magnitude", MAGNITUDES)):
+        cast[name] = torch.randint(choices, lead, generator=g)
     return GemContext(**cast, active=torch.ones(shape.members, dtype=torch.int32))
 
 
@@ -57,6 +63,8 @@ def hostile_contexts() -> dict[str, GemContext]:
         "dead units": relu,
         "one-hot activations": {name: _one_hot(x) for name, x in relu.items()},
         "activations of 1e4": {name: 1e4 * x for name, x in relu.items()},
+        "features of 0": {name: torch.zeros_like(getattr(start, name)) for name in OBSERVATIONS},
+        "features at their ends": {name: CLIP * getattr(start, name).sign() for name in OBSERVATIONS},
         "two equal bars": {name: relu[name.removeprefix("next_")] for name in relu},
     }
     return {name: replace(start, **tensors) for name, tensors in made.items()}
@@ -75,6 +83,13 @@ def tensors_of(ctx: GemContext) -> dict[str, torch.Tensor]:
 def members_of(ctx: GemContext, members: list[int]) -> GemContext:
     """A context of some of the members of `ctx`, in new tensors."""
     return GemContext(**{name: tensor[members] for name, tensor in tensors_of(ctx).items()})
+
+
+def _observation(lead: tuple[int, int], g: torch.Generator) -> torch.Tensor:
+    """Features of about unit scale, within their ends, beside the one-hot of a target."""
+    features = torch.randn(*lead, len(COLUMNS), generator=g, dtype=torch.float64).clamp(-CLIP, CLIP)
+    held = torch.randint(TARGETS, lead, generator=g)
+    return torch.cat((features, torch.nn.functional.one_hot(held, TARGETS).double()), -1)
 
 
 def _width(name: str, shape: Shape) -> tuple[int, ...]:
