@@ -46,7 +46,10 @@ def complete_signals(signals: pd.DataFrame) -> pd.DataFrame:
             frame[name] = value
     if "remaining" not in frame:
         frame["remaining"] = frame.groupby("trial")["epoch"].transform("max") - frame["epoch"]
-    _finite_or_nan(frame, "size", "signals")
+    _numbers(frame, "size", "signals")
+    _once(frame, ["trial", "seed", "fold", "epoch"], "signals")
+    if (frame["size"] < 0.0).any():
+        raise ValueError(f"judge: signals: size is negative in {_row(frame[frame['size'] < 0.0])}; it is a norm")
     return frame
 
 
@@ -58,23 +61,41 @@ def complete_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
     frame["dose"] = frame.get("dose", np.nan)
     frame["cause"] = frame["cause"].fillna("").astype(str)
     if frame["dose"].nunique() > 1:
-        raise ValueError(f"judge: pairs holds the doses {sorted(frame['dose'].unique())}; judge each by itself")
+        raise ValueError(
+            f"judge: pairs holds the doses {sorted(frame['dose'].unique().tolist())}; judge each by itself"
+        )
+    _once(frame, ["trial", "config", "seed"], "pairs")
     for name in ("control", "treatment"):
-        _finite_or_nan(frame, name, "pairs")
-        lost = frame["final"].astype(bool) & frame[name].isna() & (frame["cause"] == "")
-        if lost.any():
-            row = frame[lost].iloc[0]
-            raise ValueError(
-                f"judge: pairs: {name} of configuration {row['config']}, seed {row['seed']} is missing; "
-                f"give its score (the floor, if the run failed by itself) or say in `cause` what lost it"
-            )
+        _scored(frame, name)
     return frame.sort_values(["launch", "seed"], kind="stable")
 
 
-def _finite_or_nan(frame: pd.DataFrame, name: str, what: str) -> None:
-    """Numbers, of which NaN means none. A gem may give infinity: that is its fault and told apart later."""
+def _scored(pairs: pd.DataFrame, name: str) -> None:
+    """Every final pair has a finite score or a cause for having none."""
+    _numbers(pairs, name, "pairs")
+    lost = pairs["final"].astype(bool) & pairs[name].isna() & (pairs["cause"] == "")
+    for bad, what in ((lost, "missing"), (np.isinf(pairs[name]), "infinite")):
+        if bad.any():
+            raise ValueError(
+                f"judge: pairs: {name} of {_row(pairs[bad])} is {what}; "
+                f"give its score (the floor, if the run failed by itself) or say in `cause` what lost it"
+            )
+
+
+def _numbers(frame: pd.DataFrame, name: str, what: str) -> None:
+    """NaN means none. A gem may give an infinite size: that is its fault and told apart later."""
     if not pd.api.types.is_numeric_dtype(frame[name]):
         raise ValueError(f"judge: {what}: column {name!r} must hold numbers, not {frame[name].dtype}")
+
+
+def _once(frame: pd.DataFrame, key: list[str], what: str) -> None:
+    again = frame[frame.duplicated(key)]
+    if len(again):
+        raise ValueError(f"judge: {what} holds {_row(again)} twice (same {', '.join(key)}); drop the copies")
+
+
+def _row(rows: pd.DataFrame) -> str:
+    return f"configuration {rows['config'].iloc[0]}, seed {rows['seed'].iloc[0]}"
 
 
 def signal_units(rows: pd.DataFrame, rules: VerdictRules) -> tuple[SignalUnits, list[str], tuple[str, ...]]:
@@ -99,7 +120,7 @@ def unit_sizes(rows: pd.DataFrame, rules: VerdictRules) -> tuple[pd.DataFrame, t
     """(config or seed, launch, log10_size, members) of the units in launch order up to the first that is not final, and
     what is absent from them, with the reason."""
     unit, found, absent = _unit(rules), [], []
-    order = rows.groupby(unit, sort=False)["launch"].min().sort_values(kind="stable")
+    order = rows.groupby(unit)["launch"].min().sort_values(kind="stable")
     groups = dict(iter(rows.groupby(unit, sort=False)))
     for name, launch in order.items():
         own = groups[name]
@@ -138,7 +159,7 @@ def effect_units(pairs: pd.DataFrame, rules: VerdictRules) -> tuple[EffectUnits,
     """Units of stage 2 in launch order up to the first that is not final, each as told, and what is absent. `pairs` as
     `complete_pairs` gives them."""
     unit, rows, told, absent = _unit(rules), [], [], []
-    order = pairs.groupby(unit, sort=False)["launch"].min().sort_values(kind="stable")
+    order = pairs.groupby(unit)["launch"].min().sort_values(kind="stable")
     groups = dict(iter(pairs.groupby(unit, sort=False)))
     folds = sorted(n for n in pairs.columns if str(n).startswith(FOLD))
     for name in order.index:

@@ -15,12 +15,13 @@ from analysis.market_path import path_interval
 from analysis.purity import Purity
 from analysis.reasons import reason_of
 from analysis.redundancy import CoMovement
-from analysis.replay import Replay, replay_looks
+from analysis.replay import DELETES, Replay, replay_looks
 from analysis.rules import VerdictRules, planned_rules
 from analysis.signals import signals as signals_of
 from analysis.signals import silent_features
 from analysis.stage_one import needed_units
 from analysis.stage_two import needed_pairs
+from analysis.text import signed_interval
 from analysis.units import NO_EFFECT, EffectUnits, SignalUnits
 from analysis.verdict import NAN_PAIR, Verdict
 
@@ -65,7 +66,7 @@ def judge(
         ablations=found.signals[-1].ablations if found.signals else (), redundancy=_redundancy(found, units),
         absent=(*absent, *lost), effects=told, win_rate=_win_rate(effects),
         dose=float(doses[0]) if len(doses) else np.nan,
-        notes=(PATH_NOTE,) if found.stage == 2 else (),
+        notes=(PATH_NOTE, *_later(found)) if found.stage == 2 else (),
     )  # fmt: skip
     verdict = _numbered(verdict, units, effects, rules, n_gems)
     if not found.signals and not len(units.log10_sizes) and absent:
@@ -142,6 +143,15 @@ def _numbered(verdict: Verdict, units: SignalUnits, effects: EffectUnits, rules:
     open_ = waiting and verdict.grade == "undecided"
     needed = needed_units(units.log10_sizes[: look_one.n], rules, claims) if open_ else None
     return replace(verdict, estimate=look_one.estimate, interval=(look_one.low, look_one.high), needed=needed)
+
+
+def _later(found: Replay) -> list[str]:
+    """What a look after the claim says against it. The claim stands: its level covers all looks together."""
+    against = [k for k in found.effects if found.label == "WIRE" and k.n > found.n and k.finding in DELETES]
+    return [
+        f"the first claim stands, but the look at {k.n} shows {k.finding}: {signed_interval(k.low, k.high)}"
+        for k in against[-1:]
+    ]
 
 
 def _first(units: EffectUnits, n: int) -> EffectUnits:

@@ -43,7 +43,7 @@ def pairs_frame(
 
     gem: its name, from `names` by the reference that the plan gives; control, treatment: scores (annualised Sharpe) of
     the base and the wired run; failed_*: that run froze or went bankrupt and stands at the floor; final: neither trial
-    will change any more; cause: why a final pair has no score, "" when it has or is not final; difference/fold<k>:
+    will change any more; cause: why a final pair is no evidence, "" when it is or is not final; difference/fold<k>:
     treatment - control of fold k alone.
     """
     found = {}
@@ -60,7 +60,8 @@ def pairs_frame(
         control = runs.loc[(config, "base", seed)]
         sides = [ends[config, name, seed] for name in ("base", arm)]
         final = all(end.final for end in sides)
-        lost = pd.isna(control["sharpe"]) or pd.isna(treated["sharpe"])
+        # A run that froze before its pack was lost has a score, the floor: kept, it would count where others vanish.
+        lost = pd.isna(control["sharpe"]) or pd.isna(treated["sharpe"]) or any(end.lost for end in sides)
         cause = ", ".join(sorted({end.cause or "no score" for end in sides if end.lost})) or "no score"
         rows.append(
             (gem, treated["trial"], config, seed, treated["launch"], dose, control["sharpe"],

@@ -34,12 +34,7 @@ def _of_signal(verdict: Verdict, found: Replay, units: SignalUnits, rules: Verdi
         r2 = next(m for m in verdict.redundancy if m.feature == found.duplicate)
         shown = f"R2 {r2.value:+.2f} (se {r2.se:.2f}), limit {rules.redundant_r2:g}"
         return f"signal is there: {size}; whether it only repeats {found.duplicate} is open: {shown}"
-    needed = (
-        f"about {verdict.needed} {_units(rules)} would do"
-        if verdict.needed
-        else f"{rules.schedule[-1]} may not decide it"
-    )
-    return f"size {size} straddles the {limit}; {needed}"
+    return f"size {size} straddles the {limit}; {_needed(verdict, rules)}"
 
 
 def _redundant(verdict: Verdict, found: Replay, rules: VerdictRules, size: str) -> str:
@@ -69,13 +64,8 @@ def _of_effect(verdict: Verdict, found: Replay, rules: VerdictRules) -> str:
     }
     if verdict.grade in sentences:
         return sentences[verdict.grade] + scope
-    needed = (
-        f"about {verdict.needed} {_units(rules)} would do"
-        if verdict.needed
-        else f"{rules.schedule[-1]} may not decide it"
-    )
     allowed = f"still allows a loss of {abs(look.low):.2f}" if look.low < 0.0 else "not settled"
-    return f"{shown} {allowed}; {needed}{scope}"
+    return f"{shown} {allowed}; {_needed(verdict, rules)}{scope}"
 
 
 def _needed(verdict: Verdict, rules: VerdictRules) -> str:

@@ -25,12 +25,14 @@ def look_at_effect(units: EffectUnits, n: int, level: float, rules: VerdictRules
     steadier = units.steadiness[:n]
     steadiness = mean_interval(steadier, level)[2] if np.isfinite(steadier).all() else float("nan")
     collapse = collapse_bound(units.collapse[:n], float(units.pairs[:n].sum()), level)
-    steady = n >= rules.steady_units and steadiness < 0.0 and collapse < rules.collapse_margin
-    finding: Any = _finding(low, high, steady, rules)
+    calms, enough = steadiness < 0.0, n >= rules.steady_units
+    steady = calms and enough and collapse < rules.collapse_margin
+    finding: Any = _finding(low, high, steady, calms and not enough, rules)
     return EffectLook(n, mean, low, high, steadiness, collapse, finding)
 
 
-def _finding(low: float, high: float, steady: bool, rules: VerdictRules) -> str:
+def _finding(low: float, high: float, steady: bool, may_steady: bool, rules: VerdictRules) -> str:
+    """`may_steady`: it calms training so far, and there are too few units to claim it yet."""
     safe = low > -rules.delta_ni
     if high < 0.0:
         return "hurts"
@@ -40,7 +42,8 @@ def _finding(low: float, high: float, steady: bool, rules: VerdictRules) -> str:
         return "steadies"
     if safe and rules.policy == "noninferior":
         return "harmless"
-    return "no benefit" if safe and high < rules.delta_benefit and rules.policy == "benefit" else ""
+    useless = rules.policy == "benefit" and safe and high < rules.delta_benefit and not may_steady
+    return "no benefit" if useless else ""
 
 
 def collapse_bound(change: NDArray[np.float64], pairs: float, level: float) -> float:
@@ -68,7 +71,8 @@ def flips_without(units: EffectUnits, n: int) -> str:
     if (np.sign(rest) != np.sign(values.mean())).any():
         return "one configuration"
     for fold in units.folds:
-        others = [units.folds[other][:n] for other in units.folds if other != fold]
-        if others and np.isfinite(others).all() and np.sign(np.mean(others)) != np.sign(values.mean()):
+        others = np.array([units.folds[other][:n] for other in units.folds if other != fold])
+        known = others[np.isfinite(others)]
+        if known.size and np.sign(known.mean()) != np.sign(values.mean()):
             return f"fold {fold}"
     return ""
