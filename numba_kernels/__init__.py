@@ -30,6 +30,7 @@ from .market_step import market_step
 from .mixing_gradient import mixing_gradient
 from .n_step import n_step
 from .observe import observe
+from .operation import Operation, watched
 from .predictive_coding import predictive_coding
 from .quantile_huber import quantile_huber
 from .registry import KERNELS, OPERATIONS, warmup
@@ -50,6 +51,7 @@ __all__ = [
     "OPERATIONS",
     "ArgumentError",
     "LaunchError",
+    "Operation",
     "action_offsets",
     "adam_step",
     "anneal",
@@ -79,4 +81,5 @@ __all__ = [
     "temporal_consistency",
     "uniform",
     "warmup",
+    "watched",
 ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from .argument import TORCH_TYPES, Argument, ArgumentError, check_shapes, check_
 from .cache import one_compiler_at_a_time
 from .launch import CudaKernel, Launch
 
+Watcher = Callable[["Operation", tuple[Any, ...]], None]
+_watchers: list[Watcher] = []
 CHECKED_SHAPES = 512  # remembered combinations of shapes; a pack uses a handful
 
 
@@ -50,6 +53,13 @@ class Operation:
         return tuple(i for i, a in enumerate(self.arguments) if a.strided)
 
     def __call__(self, *values: Any) -> None:
+        if _watchers:
+            _watchers[-1](self, values)
+        else:
+            self.run(values)
+
+    def run(self, values: tuple[Any, ...]) -> None:
+        """Check the arguments and run where the tensors live."""
         device = self.check(values)
         if device.type == "cpu":
             self.run_cpu(values)
@@ -135,6 +145,17 @@ class Operation:
             for kernel in self.kernels:
                 kernel.specialise(device.index or 0)
         return time.perf_counter() - start
+
+
+@contextlib.contextmanager
+def watched(by: Watcher) -> Iterator[None]:
+    """Calls of operations go to `by(operation, values)` instead, which is to call `operation.run(values)`. For
+    debugging: not captured graphs, which call nothing. Nested, the innermost watches alone."""
+    _watchers.append(by)
+    try:
+        yield
+    finally:
+        _watchers.remove(by)
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:

@@ -111,9 +111,9 @@ def debug(
     all_differences: Annotated[bool, typer.Option("--all", help="Go on after the first difference.")] = False,
 ) -> None:
     """Run a trial again without Ray and check every stored number bit for bit."""
-    from trainer.debug import replay
+    from trainer.debug import check
 
-    result = replay(experiment, trial, epochs=epochs, stop_at_first=not all_differences)
+    result = check(experiment, trial, epochs=epochs, stop_at_first=not all_differences)
     print("\n".join(result.lines()))
     if not result.identical:
         raise typer.Exit(SOME_TRIALS_FAILED)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,17 @@ from trainer.sharpe import FLOOR, iqm
 from trainer.step import begin_walks, walk
 
 
+@dataclass(frozen=True)
+class Moment:
+    """Where a trial stands: after iteration `update` (from 1) of `epoch`; after the whole epoch where `record` is."""
+
+    pack: Pack
+    epoch: int
+    update: int
+    diagnosed: bool
+    record: EpochRecord | None = None
+
+
 def run_trial(
     spec: TrialSpec, reporter: Reporter, table: MarketTable | None = None, session: Session | None = None
 ) -> None:
@@ -36,16 +49,32 @@ def run_trial(
     trial and changes no bit. Epoch 0 is the untrained network. Deterministic: the same spec gives the same records on
     the same kind of machine.
     """
+    for _ in walk_trial(spec, reporter, table, session):
+        pass
+
+
+@torch.no_grad()
+def walk_trial(
+    spec: TrialSpec,
+    reporter: Reporter,
+    table: MarketTable | None = None,
+    session: Session | None = None,
+    wrap: Callable[[Step], Step] | None = None,
+) -> Iterator[Moment]:
+    """`run_trial` for whoever wants to look in between: stops after every iteration and every epoch.
+
+    `wrap` makes another step of the iteration, such as one that watches it.
+    """
     torch.set_num_threads(spec.machine.threads)
     torch.set_float32_matmul_precision(_precision(spec.machine))
     session = session or Session()
-    with torch.no_grad():
-        nk.warmup(spec.machine.device)
-        pack, step = session.open(spec, table or session.table(spec.data))
-        begun = _start(pack, reporter)
-        for epoch in range(begun, spec.trainer.epochs + 1):
-            if run_epoch(pack, step, epoch, reporter):
-                return
+    nk.warmup(spec.machine.device)
+    pack, step = session.open(spec, table or session.table(spec.data))
+    step = wrap(step) if wrap else step
+    begun = _start(pack, reporter)
+    for epoch in range(begun, spec.trainer.epochs + 1):
+        if (yield from run_epoch(pack, step, epoch, reporter)):
+            return
     reporter.finish({"epochs": spec.trainer.epochs, "members": pack.size, "frozen": _frozen(pack)})
 
 
@@ -54,26 +83,33 @@ def _precision(machine: Machine) -> str:
     return "high" if machine.device.startswith("cuda") and machine.precision != "float32" else "highest"
 
 
-def run_epoch(pack: Pack, step: Step, epoch: int, reporter: Reporter) -> bool:
-    """Updates (none in epoch 0), evaluation, record. True when the reporter wants to stop."""
+def run_epoch(pack: Pack, step: Step, epoch: int, reporter: Reporter) -> Generator[Moment, None, bool]:
+    """Updates (none in epoch 0), evaluation, record. Returns True when the reporter wants to stop."""
     clock = time.perf_counter()
     pack.measurements.clear()
     if epoch > 0:
-        train_epoch(pack, step)
+        for update, diagnosed in train_epoch(pack, step):
+            yield Moment(pack, epoch, update, diagnosed)
     trained = time.perf_counter()
     record = make_record(pack, epoch)
     record.columns["clock/train_seconds"] = np.full(pack.size, trained - clock)
     record.columns["clock/seconds"] = np.full(pack.size, time.perf_counter() - clock)
-    return reporter.epoch(record, lambda: Checkpoint(epoch, state(pack), {"key": pack.spec.key}))
+    stop = reporter.epoch(record, lambda: Checkpoint(epoch, state(pack), {"key": pack.spec.key}))
+    yield Moment(pack, epoch, pack.spec.trainer.updates_per_epoch if epoch > 0 else 0, epoch > 0, record)
+    return stop
 
 
-def train_epoch(pack: Pack, step: Step) -> None:
-    """`updates_per_epoch` iterations; the diagnostic ones are spread evenly and the last update is one of them."""
+def train_epoch(pack: Pack, step: Step) -> Iterator[tuple[int, bool]]:
+    """`updates_per_epoch` iterations; the diagnostic ones are spread evenly and the last update is one of them.
+
+    Yields after each: its number from 1, and whether it was diagnostic.
+    """
     trainer = pack.spec.trainer
     every = trainer.updates_per_epoch / trainer.diagnostics_per_epoch
     marked = {round(every * (i + 1)) for i in range(trainer.diagnostics_per_epoch)}
     for update in range(1, trainer.updates_per_epoch + 1):
         step(pack, update in marked)
+        yield update, update in marked
 
 
 def end_epoch(pack: Pack, probe: Probe, epoch: int) -> None:

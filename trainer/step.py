@@ -112,8 +112,11 @@ def graph_adam(pack: Pack, summed: Summed) -> tuple[torch.Tensor, torch.Tensor]:
     return clipped.norm, clipped.factor
 
 
-def update(pack: Pack, diagnose: bool) -> None:
-    """One optimiser update of every member. `diagnose` also measures all gems and norms, and changes no bit of it."""
+def update(pack: Pack, diagnose: bool) -> Summed:
+    """One optimiser update of every member. `diagnose` also measures all gems and norms, and changes no bit of it.
+
+    Returns the batch and what the networks made of it, for whoever debugs: holding it keeps its memory.
+    """
     write_schedules(pack.signals, pack.counters)
     summed = graph_forward(pack)
     values = aux_ops(pack, summed, diagnose)
@@ -121,6 +124,7 @@ def update(pack: Pack, diagnose: bool) -> None:
         observe_rows(pack, values, summed.coefficients)
     norm, factor = graph_adam(pack, summed)
     observe_update(pack, summed.losses, norm, factor, diagnose)
+    return summed
 
 
 def iterate(pack: Pack, diagnose: bool) -> None:

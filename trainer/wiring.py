@@ -27,7 +27,7 @@ from trainer.signals import FEATURE_SLOTS, SLOTS, Signals, Slot
 ROOT = Path(__file__).resolve().parents[1]
 # Where slots are written while a member trains, in the order in which an epoch meets them.
 CALLERS: tuple[Callable[..., Any], ...] = (
-    loop.run_trial, pack.build_pack, pack.reset_pack, step.walk, step.update, step.graph_forward, step.aux_ops,
+    loop.walk_trial, pack.build_pack, pack.reset_pack, step.walk, step.update, step.graph_forward, step.aux_ops,
     step.graph_adam, loop.end_epoch,
 )  # fmt: skip
 
@@ -83,7 +83,7 @@ def read_wiring(references: Iterable[str] = ()) -> Wiring:
     ends, scheduled = _name(loop.end_epoch), _place(write_schedules)
     epoch_ends = [s for s in slots if ends in s.called_in]
     schedules = [s for s in slots if s.place == scheduled]
-    start = {_name(f) for f in (loop.run_trial, pack.build_pack, pack.reset_pack)}
+    start = {_name(f) for f in (loop.walk_trial, pack.build_pack, pack.reset_pack)}
     once = [s for s in slots if set(s.called_in) <= start]
     rest = [s for s in slots if s not in (*epoch_ends, *schedules, *once)]
     return Wiring(lines, tuple(schedules), tuple(rest), tuple(epoch_ends), tuple(once))

@@ -49,9 +49,9 @@ def test_the_folder_is_an_ordinary_experiment(short):
 
 
 def test_its_members_can_be_replayed(short):
-    from trainer.debug import replay
+    from trainer.debug import check
 
-    assert replay(short, analysis.load(short).trials["trial"][0]).identical
+    assert check(short, analysis.load(short).trials["trial"][0]).identical
 
 
 def test_ray_is_not_loaded():

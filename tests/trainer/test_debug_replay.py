@@ -16,7 +16,7 @@ import torch  # noqa: F401  loaded by every real trial, and so part of the recor
 from fake_trial import EPOCHS, fake_spec, fake_trial
 
 from trainer import record
-from trainer.debug import replay
+from trainer.debug import check
 from trainer.record import checkpoints, files, parts
 from trainer.reporter import StoreReporter
 
@@ -61,7 +61,7 @@ def nudge(array, *index):
 
 def test_a_finished_trial_is_identical(stored):
     before = {path: path.read_bytes() for path in stored.rglob("*") if path.is_file()}
-    result = replay(stored, KEY, body=fake_trial)
+    result = check(stored, KEY, body=fake_trial)
     assert result.identical
     assert result.first is None
     assert (result.epochs, result.numbers) == (list(range(EPOCHS + 1)), NUMBERS)
@@ -71,14 +71,14 @@ def test_a_finished_trial_is_identical(stored):
 
 
 def test_fewer_epochs_can_be_asked_for(stored):
-    result = replay(stored, KEY, epochs=1, body=fake_trial)
+    result = check(stored, KEY, epochs=1, body=fake_trial)
     assert result.epochs == [0, 1]
     assert result.lines()[-1].startswith("identical: epochs 0..1, ")
 
 
 def test_one_ulp_in_a_stored_value_is_found(experiment):
     rewrite(experiment, 2, lambda columns: columns.update({"loss/c51": nudge(columns["loss/c51"], 1)}))
-    result = replay(experiment, KEY, body=fake_trial)
+    result = check(experiment, KEY, body=fake_trial)
     first = result.first
     assert not result.identical
     assert (first.epoch, first.name, first.member) == (2, "loss/c51", {"arm": "base", "seed": 1, "fold": 0})
@@ -95,7 +95,7 @@ def test_one_ulp_in_a_list_is_found_with_its_index(experiment):
         columns["returns/judge"][1] = nudge(columns["returns/judge"][1], 3)
 
     rewrite(experiment, 3, change)
-    first = replay(experiment, KEY, body=fake_trial).first
+    first = check(experiment, KEY, body=fake_trial).first
     assert (first.epoch, first.name, first.index, first.ulps) == (3, "returns/judge", (3,), 1)
 
 
@@ -105,7 +105,7 @@ def test_one_ulp_in_training_is_found_in_its_epoch(stored, epoch):
         if now == epoch:
             walk[1] = nudge(walk[1], 2)
 
-    result = replay(stored, KEY, body=lambda spec, reporter: fake_trial(spec, reporter, disturb=fault))
+    result = check(stored, KEY, body=lambda spec, reporter: fake_trial(spec, reporter, disturb=fault))
     assert result.first.epoch == epoch
     assert result.first.member["seed"] == 1
 
@@ -115,7 +115,7 @@ def test_all_differences_can_be_collected(stored):
         walk[0] += now == 1
 
     body = lambda spec, reporter: fake_trial(spec, reporter, disturb=fault)
-    result = replay(stored, KEY, stop_at_first=False, body=body)
+    result = check(stored, KEY, stop_at_first=False, body=body)
     assert result.epochs == list(range(EPOCHS + 1))
     found = {(difference.epoch, difference.name) for difference in result.differences}
     both = {"loss/c51", "returns/judge"}  # the gradient column is NaN for this member
@@ -138,7 +138,7 @@ def test_all_differences_can_be_collected(stored):
 )
 def test_every_kind_of_stored_value_is_compared(experiment, name, value, words):
     rewrite(experiment, 2, lambda columns: columns.update({name: value}))
-    first = replay(experiment, KEY, body=fake_trial).first
+    first = check(experiment, KEY, body=fake_trial).first
     assert first.epoch == 2
     assert first.name == name
     assert re.search(words, str(first)), str(first)
@@ -148,7 +148,7 @@ def test_another_number_of_members_is_a_difference(stored):
     def body(spec, reporter):
         fake_trial(fake_spec(seeds=(0, 1, 2)), reporter)
 
-    first = replay(stored, KEY, body=body).first
+    first = check(stored, KEY, body=body).first
     assert (first.name, first.stored, first.new) == ("rows", 2, 3)
 
 
@@ -158,7 +158,7 @@ def test_wall_time_and_new_columns_are_not_compared(experiment):
         columns["clock/seconds"] = columns["clock/seconds"] + 1
 
     rewrite(experiment, 1, forget)
-    assert replay(experiment, KEY, body=fake_trial).identical
+    assert check(experiment, KEY, body=fake_trial).identical
 
 
 def test_one_ulp_in_the_final_checkpoint_is_found(experiment):
@@ -166,7 +166,7 @@ def test_one_ulp_in_the_final_checkpoint_is_found(experiment):
     checkpoint = record.read_checkpoint(folder / f"{EPOCHS:05d}.safetensors", KEY)
     tensors = {"walk": nudge(checkpoint.tensors["walk"].numpy(), 1, 4)}
     checkpoints.write_checkpoint(folder, KEY, record.Checkpoint(EPOCHS, tensors, checkpoint.meta))
-    first = replay(experiment, KEY, body=fake_trial).first
+    first = check(experiment, KEY, body=fake_trial).first
     assert (first.epoch, first.what, first.name, first.index, first.ulps) == (EPOCHS, "tensor", "walk", (1, 4), 1)
     assert first.member["seed"] == 1
 
@@ -181,7 +181,7 @@ def test_what_an_unfinished_or_failed_trial_recorded_is_compared(tmp_path, cause
         fake_trial(SPEC, Cut(store))
         if cause:
             store.fail(cause, "it happened")
-    result = replay(tmp_path, KEY, body=fake_trial)
+    result = check(tmp_path, KEY, body=fake_trial)
     assert result.identical
     assert result.epochs == [0, 1, 2]
     state = f"failed ({cause})" if cause else "unfinished (waiting)"
@@ -196,7 +196,7 @@ def test_a_resumed_trial_is_identical(tmp_path):
     for reporter in (Cut, StoreReporter):
         with record.TrialStore(tmp_path, SPEC) as store:
             fake_trial(SPEC, reporter(store))
-    result = replay(tmp_path, KEY, body=fake_trial)
+    result = check(tmp_path, KEY, body=fake_trial)
     assert result.identical
     assert result.numbers == NUMBERS
 
@@ -204,7 +204,7 @@ def test_a_resumed_trial_is_identical(tmp_path):
 def test_a_damaged_part_is_named_and_the_rest_is_compared(experiment):
     (path,) = parts.list_parts(record.trial_folder(experiment, KEY) / "epochs")[2]
     path.write_bytes(path.read_bytes()[:-1])
-    result = replay(experiment, KEY, body=fake_trial)
+    result = check(experiment, KEY, body=fake_trial)
     assert result.identical
     assert result.epochs == [0, 1, 3, 4]
     lines = result.lines()
@@ -216,7 +216,7 @@ def test_a_trial_that_ends_early_now_is_different(stored):
     def body(spec, reporter):
         fake_trial(fake_spec(epochs=2), reporter)
 
-    result = replay(stored, KEY, body=body)
+    result = check(stored, KEY, body=body)
     assert not result.identical
     assert str(result.first) == "epoch 3, the whole record: one stored, none now"
 
@@ -224,15 +224,15 @@ def test_a_trial_that_ends_early_now_is_different(stored):
 def test_nothing_stored_is_an_error(tmp_path):
     record.write_plan(tmp_path, {"schema": 1, "trials": [SPEC.model_dump(mode="json")]})
     with pytest.raises(record.RecordError, match="no epoch is recorded"):
-        replay(tmp_path, KEY, body=fake_trial)
+        check(tmp_path, KEY, body=fake_trial)
     with pytest.raises(record.RecordError, match=f"no trial 'other'; the plan's trials are {KEY}"):
-        replay(tmp_path, "other", body=fake_trial)
+        check(tmp_path, "other", body=fake_trial)
 
 
 def test_a_damaged_trial_json_falls_back_to_the_plan(experiment):
     record.write_plan(experiment, {"schema": 1, "trials": [SPEC.model_dump(mode="json")]})
     (record.trial_folder(experiment, KEY) / "trial.json").write_text("{")
-    result = replay(experiment, KEY, body=fake_trial)
+    result = check(experiment, KEY, body=fake_trial)
     assert result.identical
     assert any("trial.json" in line for line in result.problems)
 
@@ -244,7 +244,7 @@ def test_what_changed_around_the_trial_is_listed_first(experiment):
     trial["environment"]["versions"]["torch"] = "1.0"
     trial["environment"].update(threads=7, cpu="an older processor", commit="abc")
     files.write_json(path, trial)
-    lines = replay(experiment, KEY, body=fake_trial).lines()
+    lines = check(experiment, KEY, body=fake_trial).lines()
     listed = [line.removeprefix("differs from the stored run: ") for line in lines[:-1]]
     assert listed[0].startswith("data us-daily: sha256 0000000000000000 then, ")
     assert [line.split(":")[0] for line in listed[1:]] == ["commit", "cpu", "threads", "versions.torch"]
@@ -260,7 +260,7 @@ def test_a_gem_file_that_changed_is_named_before_any_number(experiment, tmp_path
     record.write_plan(experiment, {"schema": 1, "gems": [gem, builtin]})
     if present:
         path.write_text(present)
-    first = replay(experiment, KEY, body=fake_trial).lines()[0]
+    first = check(experiment, KEY, body=fake_trial).lines()[0]
     now = sha256(present.encode()).hexdigest()[:16] if present else "absent"
     assert first == f"differs from the stored run: gem mine in {path}: sha256 {'1' * 16} then, {now} now"
 
@@ -270,14 +270,14 @@ def test_the_same_bars_are_not_a_difference(experiment):
 
     sha256 = load_bars("us-daily", symbols=SPEC.data.symbols).sha256
     record.write_plan(experiment, {"schema": 1, "data": {"sha256": sha256}})
-    assert replay(experiment, KEY, body=fake_trial).lines()[0].startswith("identical")
+    assert check(experiment, KEY, body=fake_trial).lines()[0].startswith("identical")
 
 
 REAL = """
 import sys
 from trainer.config import BUILTIN_GEMS, ArmConfig, DataConfig, GemConfig
 from trainer.config import Member, NetworkConfig, TrainerConfig, TrialSpec
-from trainer.debug import replay
+from trainer.debug import check
 from trainer.loop import run_trial
 from trainer.record import TrialStore
 from trainer.reporter import StoreReporter
@@ -295,7 +295,7 @@ spec = TrialSpec(key="real-b0", config_key="real", data=DataConfig(symbols=("AAP
 for reporter in (Cut, StoreReporter):
     with TrialStore(sys.argv[1], spec) as store:
         run_trial(spec, reporter(store))
-result = replay(sys.argv[1], spec.key)
+result = check(sys.argv[1], spec.key)
 print(*result.lines(), f"ray loaded: {'ray' in sys.modules}", sep="\\n")
 """
 

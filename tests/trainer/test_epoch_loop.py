@@ -139,7 +139,9 @@ def test_diagnostic_updates_are_spread_and_the_last_is_one(market_file, updates)
     for wanted in range(1, updates + 1):
         spec = tiny_spec(market_file, updates_per_epoch=updates, diagnostics_per_epoch=wanted)
         marks = []
-        loop.train_epoch(type("Spec", (), {"spec": spec}), lambda pack, diagnose, marks=marks: marks.append(diagnose))
+        step = lambda pack, diagnose, marks=marks: marks.append(diagnose)
+        told = list(loop.train_epoch(type("Spec", (), {"spec": spec}), step))
+        assert told == list(enumerate(marks, 1))
         assert len(marks) == updates
         assert sum(marks) == wanted
         assert marks[-1]

@@ -100,7 +100,7 @@ def test_health_written_elsewhere_is_called_overridden(market_file, monkeypatch)
     original, count = loop.train_epoch, iter(range(1, 100))
 
     def inflate(pack, step):
-        original(pack, step)
+        yield from original(pack, step)
         if next(count) == 3:
             pack.signals["learning_health"].fill_(0.75)
 

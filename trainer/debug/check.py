@@ -1,6 +1,6 @@
 """A stored trial again, in this process and without Ray: every stored number is compared as it is recomputed.
 
-    result = replay("experiments/mine", "0a1b2c3d4e-b0")
+    result = check("experiments/mine", "0a1b2c3d4e-b0")
     print("\\n".join(result.lines()))
 
 All columns are compared but `clock/*`, which hold wall time; so are the tensors of the checkpoints that were kept.
@@ -173,7 +173,7 @@ class DebugReporter:
         self.result.differences += differences[:1] if self.stop_at_first else differences
 
 
-def replay(
+def check(
     experiment: Path | str,
     key: str,
     *,
