@@ -104,7 +104,8 @@ def signal_units(rows: pd.DataFrame, rules: VerdictRules) -> tuple[SignalUnits, 
     unit = _unit(rules)
     units, absent = unit_sizes(rows, rules)
     names = list(units[unit])
-    healthy = rows[(rows["status"] == "ok") & np.isfinite(rows["size"].astype(float)) & rows[unit].isin(names)]
+    whole = rows["status"].eq("ok").groupby([rows[name] for name in MEMBER]).transform("all")  # none that froze later
+    healthy = rows[whole & np.isfinite(rows["size"].astype(float)) & rows[unit].isin(names)]
     named = healthy if unit == "config" else healthy.assign(config=healthy[unit])
     features = [n for n in rows.columns if str(n).startswith(FEATURE)]
     found = {n.removeprefix(FEATURE): panels(named, names, "size", n) for n in features}

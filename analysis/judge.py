@@ -100,9 +100,9 @@ def _of_gem(
     sides = [own[own["dose"] == dose] for dose in doses] or [_no_pairs(evidence)]
     found = [judge(side, evidence, purity=experiment.purity, rules=rules, n_gems=claims, gate=entry) for side in sides]
     best = min(found, key=lambda verdict: (ORDER.index(verdict.label), -np.nan_to_num(verdict.estimate)))
+    others = [f"at dose {v.dose:g}: {v.title}: {v.reason}" for v in found if v is not best]
     if best.effect_looks:
         best = replace(best, path_interval=path_interval(experiment, gem, best.dose))
-    others = [f"at dose {v.dose:g}: {v.title}: {v.reason}" for v in found if v is not best]
     best = replace(best, notes=(*best.notes, *others))
     return _with_untested(best, silent_features(experiment.epochs), experiment.may_duplicate(gem))
 
@@ -207,7 +207,7 @@ def _redundancy(found: Replay, units: SignalUnits) -> tuple[CoMovement, ...]:
         return at.co_movements
     from analysis.redundancy import co_movement
 
-    return tuple(co_movement(gem, other, name) for name, (gem, other) in units.panels.items())
+    return tuple(co_movement(panel, name) for name, panel in units.panels.items())
 
 
 def _with_untested(verdict: Verdict, silent: Sequence[str], suspected: Sequence[str]) -> Verdict:

@@ -42,7 +42,7 @@ def look_at_signal(units: SignalUnits, n: int, level: float, rules: VerdictRules
     low, mean, high = mean_interval(units.log10_sizes[:n], level)
     finding: Any = "zero" if high < limit else "candidate" if low > limit else "undecided"
     ablations = tuple(ablation(name, sizes[:n], level, limit) for name, sizes in units.without.items())
-    moved = tuple(co_movement(gem[:n], other[:n], name) for name, (gem, other) in units.panels.items())
+    moved = tuple(co_movement(panel.first(n), name) for name, panel in units.panels.items())
     state, duplicate = _redundancy(finding, ablations, moved, float(t.isf(level, n - 1)), rules)
     return SignalFinding(Look(n, 10.0**mean, 10.0**low, 10.0**high, finding), state, duplicate, ablations, moved)
 

@@ -23,16 +23,19 @@ def look_at_effect(units: EffectUnits, n: int, level: float, rules: VerdictRules
     """The look at the first `n` units, each claim at the one-sided `level`."""
     low, mean, high = mean_interval(units.difference[:n], level)
     steadier = units.steadiness[:n]
-    steadiness = mean_interval(steadier, level)[2] if np.isfinite(steadier).all() else float("nan")
+    measured = bool(np.isfinite(steadier).all())
+    steadiness = mean_interval(steadier, level)[2] if measured else float("nan")
     collapse = collapse_bound(units.collapse[:n], float(units.pairs[:n].sum()), level)
-    calms, enough = steadiness < 0.0, n >= rules.steady_units
-    steady = calms and enough and collapse < rules.collapse_margin
-    finding: Any = _finding(low, high, steady, calms and not enough, rules)
+    enough = n >= rules.steady_units
+    steady = enough and steadiness < 0.0 and collapse < rules.collapse_margin
+    may_steady = not enough and measured and float(steadier.mean()) < 0.0
+    finding: Any = _finding(low, high, steady, may_steady, rules)
     return EffectLook(n, mean, low, high, steadiness, collapse, finding)
 
 
 def _finding(low: float, high: float, steady: bool, may_steady: bool, rules: VerdictRules) -> str:
-    """`may_steady`: it calms training so far, and there are too few units to claim it yet."""
+    """`may_steady`: spreads are smaller so far, and there are too few units yet to tell whether that is more than luck:
+    "no benefit" waits, or a gem that only calms would always be deleted first."""
     safe = low > -rules.delta_ni
     if high < 0.0:
         return "hurts"

@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.redundancy import Panel
+
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class SignalUnits:
-    """Stage 1. log10_sizes [n]; panels: feature -> (gem, feature) [n, epochs] each, NaN where an epoch is missing;
+    """Stage 1. log10_sizes [n]; panels: feature -> the gem's sizes and that feature's signal, by member and epoch;
     without: feature -> log10 size with that feature off [n], NaN where there is none."""
 
     log10_sizes: Array
-    panels: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
+    panels: Mapping[str, Panel] = field(default_factory=dict)
     without: Mapping[str, Array] = field(default_factory=dict)
 
 

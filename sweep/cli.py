@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from sweep import study_verbs
-from sweep.conclusion import conclude, print_report_of
+from sweep import reading_verbs, study_verbs
+from sweep.conclusion import conclude
 from sweep.errors import REFUSED, SOME_TRIALS_FAILED, SweepError
 
 app = typer.Typer(
@@ -98,12 +98,6 @@ def resume(experiment: Experiment, quiet: Quiet = False) -> None:
 
 
 @app.command()
-def report(experiment: Experiment) -> None:
-    """Print the table of an experiment and write its report; also while it is running."""
-    print_report_of(experiment)
-
-
-@app.command()
 def debug(
     experiment: Experiment,
     trial: Annotated[str, typer.Option(help="Key of the trial.")],
@@ -182,6 +176,7 @@ def show_config() -> None:
     print(default_text(), end="")
 
 
+reading_verbs.add_to(app)
 study_verbs.add_to(app)
 
 if __name__ == "__main__":

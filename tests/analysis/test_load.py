@@ -244,10 +244,18 @@ def test_frames_are_natural_in_pandas(finished):
     assert best.notna().all()
 
 
+@pytest.fixture(scope="module")
+def paired(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("paired")
+    write_experiment(folder, specs(configs=2, seeds=2, off=False, wired="g6_branch_indep"))
+    return analysis.load(folder)
+
+
 @pytest.mark.parametrize("frame", ["trials", "members", "scores", "windows", "gradients", "pairs"])
-def test_every_column_of_a_frame_is_described_and_no_other(finished, frame):
+def test_every_column_of_a_frame_is_described_and_no_other(finished, paired, frame):
     page = (Path(__file__).parents[2] / "docs" / "records.md").read_text()
     section = page.split(f"\n### {frame}\n")[1].split("\n### ")[0].split("\n`epochs` holds")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     described = {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)} - {"config/<key>"}
-    assert described == {name for name in getattr(finished, frame).columns if not name.startswith("config/")}
+    columns = getattr(paired if frame == "pairs" else finished, frame).columns
+    assert described == {re.sub(r"fold\d+$", "fold<k>", name) for name in columns if not name.startswith("config/")}

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from judge_frames import REAL, SCHEDULE, alternating, effect_units, pair_rows, signal_rows, signal_units
 
 from analysis import VerdictRules, evidence, judge
+from analysis.redundancy import Panel
 from analysis.replay import replay_looks
 from analysis.units import NO_EFFECT, SignalUnits
 
@@ -86,18 +87,26 @@ def test_a_first_claim_of_gain_outlives_later_harm():
     assert found.effects[-1].finding == "hurts"
 
 
+def panel(gem, feature):
+    """One member a unit."""
+    return Panel(gem, feature, np.arange(len(gem)))
+
+
 def test_new_is_lost_only_to_a_shown_copy():
     """An R^2 estimate beyond the limit holds a gem back until it falls; a bound beyond the limit deletes."""
     feature, own = NOISE[:12], np.random.default_rng(6).standard_normal((12, 12))
     copy, doubtful, apart = feature + 0.05 * own, feature + 0.34 * own, own
     for gem, grade in ((copy, "redundant"), (doubtful, "maybe redundant"), (apart, "candidate")):
-        units = SignalUnits(np.full(12, -0.7), {"noisy_nets": (gem, feature)})
+        units = SignalUnits(np.full(12, -0.7), {"noisy_nets": panel(gem, feature)})
         assert replay_looks(units, NO_EFFECT, RULES, 1).grade == grade
 
 
 def test_the_feature_that_explains_most_is_named():
     feature, own = NOISE[:12], np.random.default_rng(6).standard_normal((12, 12))
-    panels = {"weak": (feature + 0.1 * own, feature + 0.3 * own), "strong": (feature + 0.1 * own, feature)}
+    panels = {
+        "weak": panel(feature + 0.1 * own, feature + 0.3 * own),
+        "strong": panel(feature + 0.1 * own, feature),
+    }
     found = replay_looks(SignalUnits(np.full(12, -0.7), panels), NO_EFFECT, RULES, 1)
     assert (found.grade, found.duplicate) == ("redundant", "strong")
 
