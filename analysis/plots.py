@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.svg import ACCENT, BAD, GOOD, INK, MUTED, RULE, WARN
 from analysis.text import TIMES, percent
-from analysis.verdict import Verdict
+from analysis.verdict import Look, Verdict
 from trainer.sharpe import FLOOR
 
 if TYPE_CHECKING:
@@ -22,29 +22,19 @@ MOST_POINTS = 150  # of one line
 
 
 def gem_sizes(axes: Axes, found: list[Verdict], sizes: Mapping[str, np.ndarray], limit: float) -> None:
-    """Size of each gem per configuration on a log axis, its repeated interval at the deciding look, and the limit.
+    """Size of each gem per configuration on a log axis, its interval at the look that settled it, and the limit.
 
     `sizes`: gem -> shares of |c51_bs|, one a configuration. What is below the axis stands at its left edge, hollow.
     """
     low = _log_floor(sizes, limit)
     for row, verdict in enumerate(found):
-        values = sizes[verdict.gem]
-        colour, y = COLOURS[verdict.label], np.full(len(values), row, dtype=float)
-        zero = values <= low
-        axes.plot(values[~zero], y[~zero] + 0.18, "o", ms=4.5, color=colour, alpha=0.55, mew=0)
-        axes.plot(np.full(zero.sum(), low), y[zero] + 0.18, "o", ms=4.5, mfc="none", mec=colour)
-        if verdict.looks:
-            span = np.maximum([*verdict.interval], low)
-            axes.plot(span, [row - 0.15] * 2, "-", color=colour, lw=3, solid_capstyle="butt")
-            drawn = verdict.estimate > low
-            axes.plot(
-                [max(verdict.estimate, low)], [row - 0.15], "D", ms=5, mec=colour, mfc=colour if drawn else "none"
-            )
-            if not drawn:
-                axes.text(low * 1.15, row - 0.15, percent(verdict.estimate), va="center", color=colour)
+        colour = COLOURS[verdict.label]
+        _size_dots(axes, sizes[verdict.gem], row + 0.18, low, colour)
+        if verdict.signal is not None:
+            _size_interval(axes, verdict.signal, row - 0.15, low, colour)
     axes.axvline(limit, color=INK, lw=1, ls="--")
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(_share)
+    axes.xaxis.set_major_formatter(share_label)
     axes.minorticks_off()
     axes.set_xlim(low / 1.6, max(max((v.max() for v in sizes.values() if len(v)), default=1.0) * 2.0, 10.0 * limit))
     axes.set_yticks(range(len(found)), [verdict.gem for verdict in found])
@@ -52,7 +42,23 @@ def gem_sizes(axes: Axes, found: list[Verdict], sizes: Mapping[str, np.ndarray],
     axes.set_xlabel(f"size as a share of |c51_bs|; dashed: limit {100 * limit:g} %")
 
 
-def _share(value: float, _position: float) -> str:
+def _size_dots(axes: Axes, values: np.ndarray, y: float, low: float, colour: str) -> None:
+    zero = values <= low
+    rows = np.full(len(values), y)
+    axes.plot(values[~zero], rows[~zero], "o", ms=4.5, color=colour, alpha=0.55, mew=0)
+    axes.plot(np.full(zero.sum(), low), rows[zero], "o", ms=4.5, mfc="none", mec=colour)
+
+
+def _size_interval(axes: Axes, look: Look, y: float, low: float, colour: str) -> None:
+    axes.plot(np.maximum([look.low, look.high], low), [y, y], "-", color=colour, lw=3, solid_capstyle="butt")
+    drawn = look.estimate > low
+    axes.plot([max(look.estimate, low)], [y], "D", ms=5, mec=colour, mfc=colour if drawn else "none")
+    if not drawn:
+        axes.text(low * 1.15, y, percent(look.estimate), va="center", color=colour)
+
+
+def share_label(value: float, _position: float) -> str:
+    """Of a tick on an axis of shares."""
     return f"{value:g} ×" if value >= TIMES else f"{100.0 * value:g} %"
 
 
@@ -78,7 +84,7 @@ def size_over_epochs(axes: Axes, panel: pd.DataFrame, limit: float, colour: str)
     if mean.notna().any():
         axes.plot(mean.index, mean, "-", color=colour, lw=2)
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(_share)
+        axes.yaxis.set_major_formatter(share_label)
         axes.minorticks_off()
         low, high = float(np.nanmin(positive.to_numpy())), float(np.nanmax(positive.to_numpy()))
         axes.set_ylim(min(low, limit) / 2.0, max(high, limit) * 2.0)
@@ -111,7 +117,7 @@ def sharpe_strip(axes: Axes, scores: pd.DataFrame, holding: float | None) -> Non
     axes.set_xlabel("judge Sharpe, annualised" + ("; dashed: buy and hold" if holding is not None else ""))
 
 
-def equity(axes: Axes, curves: pd.DataFrame, holding: pd.Series | None) -> None:
+def equity(axes: Axes, curves: pd.DataFrame, holding: pd.Series | None, untrained: pd.Series | None = None) -> None:
     """Growth of 1 over a judge span. `curves`: timestamp x run; thin: runs (beyond 48 a band), thick: median."""
     growth = _thin((1.0 + curves).cumprod())
     stamps = growth.index.tz_convert(None).to_numpy()
@@ -124,9 +130,54 @@ def equity(axes: Axes, curves: pd.DataFrame, holding: pd.Series | None) -> None:
     if holding is not None:
         held = _thin((1.0 + holding).cumprod().to_frame()).iloc[:, 0]
         axes.plot(held.index.tz_convert(None).to_numpy(), held, "--", color=GOOD, lw=1.5, label="buy and hold")
+    if untrained is not None:
+        before = _thin((1.0 + untrained).cumprod().to_frame()).iloc[:, 0]
+        axes.plot(before.index.tz_convert(None).to_numpy(), before, ":", color=INK, lw=1.2, label="untrained")
     axes.axhline(1.0, color=MUTED, lw=0.8)
     axes.legend(loc="best", fontsize=8)
     axes.set_ylabel("growth of 1")
+
+
+def drawdown(axes: Axes, series: Mapping[str, pd.Series]) -> None:
+    """Fall of equity from its highest value so far, start included. `series`: name -> returns by timestamp; the first
+    is filled."""
+    styles = (("-", ACCENT), ("--", GOOD), (":", INK))
+    for (name, returns), (style, colour) in zip(series.items(), styles, strict=False):
+        fall = _thin(fall_from_peak(returns).to_frame()).iloc[:, 0]
+        stamps = fall.index.tz_convert(None).to_numpy()
+        axes.plot(stamps, 100.0 * fall, style, color=colour, lw=1.3, label=name)
+        if name == next(iter(series)):
+            axes.fill_between(stamps, 100.0 * fall, 0.0, color=colour, alpha=0.2, lw=0)
+    axes.legend(loc="best", fontsize=8)
+    axes.set_ylabel("below the peak, %")
+
+
+def fall_from_peak(returns: pd.Series) -> pd.Series:
+    """Equity over its highest value so far, minus 1, at each bar."""
+    equity = (1.0 + returns).cumprod()
+    return equity / equity.cummax().clip(lower=1.0) - 1.0
+
+
+def q_gap(axes: Axes, gaps: pd.DataFrame, floor: pd.Series | None, accepted: pd.Series | None) -> None:
+    """Q-gap of the members of a trial (thin) and their median (thick); dashed: median floor that a snapshot must reach;
+    marks at the top: epochs in which a snapshot was accepted, larger for more members.
+
+    `gaps`: epoch x member; `floor`: by epoch; `accepted`: share of members by epoch.
+    """
+    shown = gaps.iloc[:, :MOST_LINES]
+    axes.plot(shown.index, shown.to_numpy(), "-", color=ACCENT, lw=0.6, alpha=0.35)
+    axes.plot(gaps.index, gaps.median(axis=1), "-", color=ACCENT, lw=2, label="median")
+    top = max(float(np.nanmax(gaps.to_numpy())), 1e-9) * 1.12
+    if floor is not None:
+        axes.plot(floor.index, floor, "--", color=BAD, lw=1.2, label="floor")
+    if accepted is not None and (accepted > 0.0).any():
+        some = accepted[accepted > 0.0]
+        axes.scatter(some.index, np.full(len(some), top), s=8.0 + 40.0 * some, marker="v", color=GOOD, lw=0)
+        axes.plot([], [], "v", color=GOOD, label="snapshot accepted")
+    axes.set_ylim(0.0, top * 1.06)
+    axes.legend(loc="best", fontsize=8)
+    _whole_epochs(axes)
+    axes.set_ylabel("train volatilities")
 
 
 def _thin(table: pd.DataFrame) -> pd.DataFrame:

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 # Drawn with these colours, which become variables so that one figure serves the light and the dark page.
 INK, MUTED, RULE = "#101112", "#707172", "#d0d1d2"
 ACCENT, GOOD, WARN, BAD = "#2060d0", "#107a50", "#8a6a00", "#b02020"
+SERIES = ("#2f6db5", "#b4541f", "#5c8a1f", "#7a4fb0", "#a3398a", "#157f84", "#8a6d1a", "#5a6478")  # by turns
 VARIABLES = {
     INK: "ink", MUTED: "muted", RULE: "rule", ACCENT: "accent", GOOD: "good", WARN: "warn", BAD: "bad",
-}  # fmt: skip
+} | {colour: f"s{number}" for number, colour in enumerate(SERIES, start=1)}  # fmt: skip
 WIDTH = 4.8  # inches; narrow enough to be read on a telephone
 LEFT, RIGHT, BOTTOM, TOP = 0.75, 0.12, 0.55, 0.08  # margins in inches; a layout engine would double the time
 
@@ -64,9 +65,21 @@ def _inline(source: str, text: str) -> str:
     body = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in referred else "", body)
     body = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", body)
     body = re.sub(r'(?<= )(d|x|y|transform)="[^"]*"', lambda found: re.sub(r"(\.\d)\d+", r"\1", found[0]), body)
+    body = re.sub(r"(<g[^>]*)>\s*((?:<use[^>]*/>\s*){2,})</g>", _share_style, body)
     for colour, variable in VARIABLES.items():
         body = body.replace(colour, f"var(--{variable})")
     box = re.search(r'viewBox="[^"]*"', body)
     opening = f'<svg role="img" aria-label="{html.escape(text)}" {box[0] if box else ""}>'
     body = re.sub(r"<svg[^>]*>", lambda _: opening, body, count=1)
     return re.sub(r"\s*\n\s*", "\n", body).replace("xlink:href", "href").strip()
+
+
+def _share_style(found: re.Match[str]) -> str:
+    """Marks of one style in a group: the style is said once. Half of a figure with many dots would be that text."""
+    opening, marks = found[1], found[2]
+    styles = set(re.findall(r' style="([^"]*)"', marks))
+    if len(styles) != 1 or " style=" in opening or marks.count(" style=") != marks.count("<use"):
+        return found[0]
+    style = styles.pop()
+    plain = marks.replace(f' style="{style}"', "")
+    return f'{opening} style="{style}">{plain}</g>'

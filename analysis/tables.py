@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from analysis.ablation import FEWEST, Ablation
 from analysis.baselines import Holding, against_baselines, buy_and_hold
 from analysis.collapse import alarms
 from analysis.further import further_arms
@@ -113,6 +114,17 @@ def _co_movement(result: CoMovement, limit: float) -> str:
     if result.value >= limit:
         return found + f">= {limit:g}: would be called redundant by co-movement; supporting evidence only)"
     return found + f"< {limit:g}: not redundant by co-movement)"
+
+
+def ablation_words(found: Verdict, result: Ablation) -> str:
+    """What the gem's size without a feature says about the two of them."""
+    if result.state == "too few":
+        return f"not tested: {result.n} configurations, {FEWEST} are needed"
+    if result.state == "open" or found.signal is None:
+        return "open"
+    if found.signal.finding == "zero":
+        return "the feature does it already" if result.state == "nonzero" else "zero either way: never active"
+    return "there either way" if result.state == "nonzero" else "there only with the feature on"
 
 
 def ranked_trials(experiment: Experiment) -> pd.DataFrame:

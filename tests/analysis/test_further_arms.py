@@ -98,15 +98,24 @@ def test_the_further_arms_are_scored_beside_the_base_arm(full, bare):
     assert full.purity.state == "pure"
 
 
-def test_no_number_of_the_report_comes_from_the_further_arms(extreme, bare, tmp_path):
-    """Besides the section that tells of them."""
-    pages = []
-    for name, found in (("extreme", extreme), ("bare", bare)):
-        page = analysis.write_report(found, tmp_path / f"{name}.html").read_text()
-        before, own, after = re.split(r"(?=<h2>Further arms)|(?=<h2>How large)", page)
-        assert ("wired-g10_temporal-0.2" in own) == (name == "extreme")
-        pages.append(before + after)
-    assert pages[0] == pages[1]
+ABOUT_THE_BASE_ARM = ("spread", "headline", "health", "gradients", "trials", "words")
+
+
+def parts_of(page):
+    """Sections by their anchor, and what of section 4 tells of the base arm alone."""
+    sections = {found[1]: found[0] for found in re.finditer(r'<section id="(\w+)">.*?</section>', page, re.DOTALL)}
+    return sections | {"spread": sections["units"].split('<div id="spread">')[1]}
+
+
+def test_no_number_about_the_base_arm_comes_from_the_further_arms(extreme, bare, tmp_path):
+    """Verdicts read the wired arms, and share alpha with every dose; what tells of the base arm must not."""
+    with_arms, without = (
+        parts_of(analysis.write_report(found, tmp_path / "page.html").read_text()) for found in (extreme, bare)
+    )
+    for name in ABOUT_THE_BASE_ARM:
+        assert with_arms[name] == without[name]
+    assert WIRED.name in with_arms["arms"]
+    assert WIRED.name not in without["arms"]
 
 
 def test_further_arms_are_told_with_their_pairs_and_failures(full):
@@ -126,18 +135,23 @@ def test_further_arms_are_told_with_their_pairs_and_failures(full):
     assert found[WIRED.name].line().endswith("in 10 pairs; runs: 5 ok, 5 bankrupt")
 
 
+BELOW_THE_VERDICTS = "Trials by objective"
+
+
 def test_no_number_of_the_terminal_comes_from_the_further_arms(extreme, bare):
+    """Of what stands below the verdicts, which read the wired arms and share alpha with every dose."""
     shown = []
     for found in (extreme, bare):
         console = Console(width=100, record=True, file=StringIO())
         print_report(found, console)
-        shown.append(console.export_text().splitlines())
+        text = console.export_text()
+        assert "g10_temporal" in text[: text.index(BELOW_THE_VERDICTS)]
+        shown.append(text[text.index(BELOW_THE_VERDICTS) :].splitlines())
     wide, lines = shown
     assert any(line.startswith(f"arm {WIRED.name}") for line in wide)
     assert not any(line.startswith(f"arm {WIRED.name}") for line in lines)
     rest = iter(wide)
     assert all(line in rest for line in lines)  # every line of the base arm, in order
-    assert any("g10_temporal" in line for line in lines)
 
 
 def test_doses_of_one_gem_are_pairs_of_their_own(full):

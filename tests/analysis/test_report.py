@@ -54,9 +54,27 @@ def test_the_table_fits_its_terminal(finished, width):
     assert max(map(len, lines)) <= min(width, 100)
 
 
-def test_verdicts_come_first_in_the_page(page):
-    order = [page.index(f"<h2>{title}") for title in ("Verdicts", "Can it be trusted?", "Sharpe", "Trials")]
-    assert order == sorted(order)
+QUESTIONS = ["verdicts", "trust", "effect", "units", "looks", "signal", "calm", "more", "headline"]
+
+
+def test_the_nine_questions_stand_in_order_and_the_records_after_them(page):
+    sections = re.findall(r'<section id="(\w+)"><h2>(?:<span class="no">(\d)</span>)?', page)
+    assert [name for name, number in sections if number] == QUESTIONS
+    assert [int(number) for _, number in sections if number] == list(range(1, 10))
+    assert [name for name, _ in sections][9:] == ["arms", "health", "gradients", "trials", "words"]
+    assert set(re.findall(r'<a href="#(\w+)"', page)) == {name for name, _ in sections}
+
+
+def test_the_page_opens_with_what_was_found_and_whether_it_can_be_trusted(page):
+    head = page[: page.index("<nav")]
+    assert "2 MORE TRIALS" in head
+    assert "1 DELETE" in head
+    assert "Only the signal was judged" in head
+    for words in ("0 looks at a Sharpe difference", "opened 0 times", "pending: cuda", "PURE", "smoke, not evidence"):
+        assert words in head
+
+
+def test_the_words_of_the_page(page):
     for word in ("DELETE", "MORE TRIALS", "PURE", "SELECTED", "smoke, not evidence"):
         assert word in page
 
@@ -162,7 +180,7 @@ def test_an_alarm_stands_in_the_table_and_at_the_head_of_the_page(tmp_path):
     line = f"watchdog: INERT distill in 1 of 4 runs of {experiment.specs[0].config_key}, arm base, first at epoch 5"
     assert line in printed(experiment, 100)
     page = analysis.write_report(experiment).read_text()
-    assert page.index('class="note alarm"') < page.index(line) < page.index("<h2>Verdicts")
+    assert page.index('class="note alarm"') < page.index(line) < page.index('<section id="verdicts"')
 
 
 def test_a_closed_gate_and_a_narrow_support_are_named_on_the_page(tmp_path):
